@@ -1,16 +1,14 @@
-#!/usr/bin/env python3
 """Measure a backup to a folder over ssh, and compare it with `tar | zstd` over the same connection.
 
-Run as root, where an sshd can run: .venv/bin/python bench/backup.py [--mebibytes N] [--rounds N]
+Run as root, where an sshd can run. The state has many small files, two large ones and a database. Both ways alternate.
+With restic installed, the state is also saved twice to a restic repository, with 1 % changed in between.
 
-The state has many small files, two large ones and a database. Both ways alternate. Prints one JSON line with the median
-seconds of both and their ratio. The exit code is 1 if the ratio is above its limit.
+The exit code is 1 if an aim is missed.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import os
 import random
 import shutil
 import sqlite3
@@ -18,49 +16,81 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from typing import Final
+
+from bench import chart, results
+from bench.figures import Aim, Spread
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from paddock.backups import Destination
 from paddock.backups.folder import FolderDestination
+from paddock.backups.repository import Repository
+from paddock.backups.restic import ResticDestination
 from paddock.cli.session import looking
-from paddock.guests import Guest
 from paddock.guests.ssh import SshGuest
 from paddock.run.resolve import Located, locate
 from paddock.run.sending import about, send
+from paddock.run.table import columns
+from paddock.spec.backup import ResticSpec
+from paddock.spec.secrets import Source
 from sshd import sshd
 
-RATIO_LIMIT = 2.0
-WORDS = ("agent memory", "session message", "tool answer", "the question", "model token", "user time")
-FILE = """
+RATIO_LIMIT: Final = 2.0
+ADDED_LIMIT: Final = 5.0  # percent
+WORDS: Final = ("agent memory", "session message", "tool answer", "the question", "model token", "user time")
+FILE: Final = """
 project: home
 places: {{there: {{host: {{address: 127.0.0.1, port: {port}, key: {folder}/id, host_key: {key}}}}}}}
 agents: {{bench: {{kind: service, place: there, command: [sleep, inf], backup: {{to: {folder}/to}}}}}}
 """
+_SEALED_BY: Final = "BENCH_REPOSITORY_KEY"  # a variable
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mebibytes", type=int, default=1024, help="size of the state (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="number of measurements (default: %(default)s)")
-    options = parser.parse_args()
+def main(argv: Sequence[str]) -> int:
+    """Measure, print a table and return the exit code."""
+    parser = results.parser("backup", __doc__)
+    parser.add_argument("--mebibytes", type=int, help="size of the state (default: 1024, or 128 with --quick)")
+    parser.add_argument("--rounds", type=int, help="number of measurements (default: 3, or 1 with --quick)")
+    options = parser.parse_args(argv)
+    mebibytes = options.mebibytes or (128 if options.quick else 1024)
+    rounds = options.rounds or (1 if options.quick else 3)
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as made:
         folder = Path(made)
-        make_state(folder / "state/home", options.mebibytes << 20)
-        with deployed(folder) as agent:
-            result = compared(agent, folder, options.rounds)
-    print(json.dumps({"mebibytes": options.mebibytes, "rounds": options.rounds, **result}))
-    if result["ratio"] > RATIO_LIMIT:
-        sys.exit(1)
+        state = folder / "state/home"
+        make_state(state, mebibytes << 20)
+        with deployed(folder) as (agent, guest):
+            plain, ours = compared(agent, guest, folder, rounds)
+            added = added_by_second(agent, guest, folder, mebibytes << 20) if shutil.which("restic") else None
+    ratio = ours.median / plain.median
+    aims = [Aim("backup, as a multiple of tar | zstd", ratio, RATIO_LIMIT)]
+    if added is None:
+        print("restic is not installed: its deduplication is not measured", file=sys.stderr)
+    elif not options.quick:  # of a small state, the few pieces of 2 MiB that restic stores again are a large part
+        aims.append(Aim("second backup in restic with 1 % changed, percent added", added, ADDED_LIMIT))
+    rows = [["way", f"seconds for {mebibytes} MiB"], ["tar | zstd", plain.shown()], ["paddock backup", ours.shown()]]
+    print("\n".join([columns(rows), "", *map(str, aims)]))
+    data = {
+        "mebibytes": mebibytes,
+        "rounds": rounds,
+        "tar_zstd": round(plain.median, 2),
+        "backup": round(ours.median, 2),
+        "ratio": round(ratio, 2),
+        "restic_added_percent": added,
+        "aims": [aim.as_data() for aim in aims],
+    }
+    bars = [chart.Bar("tar | zstd", {"seconds": plain.median}), chart.Bar("backup", {"seconds": ours.median})]
+    results.write(options.out, "backup", data, chart.svg([chart.Panel(f"A state of {mebibytes} MiB over ssh", bars)]))
+    return int(not all(aim.met for aim in aims))
 
 
 @contextmanager
-def deployed(folder: Path) -> Iterator[Located]:
-    """Start an sshd, and return an agent whose state is in a folder of this machine and is reached over ssh."""
+def deployed(folder: Path) -> Iterator[tuple[Located, SshGuest]]:
+    """Start an sshd, and yield an agent whose state is in a folder of this machine, with its channel over ssh."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "id")], check=True)
     (folder / "server").mkdir()
     with sshd(folder / "server", folder / "id.pub", "PermitRootLogin yes\n") as running:
@@ -69,7 +99,11 @@ def deployed(folder: Path) -> Iterator[Located]:
         with looking([file], None) as [agent]:
             # A file may not name a temporary folder as a state.
             state = agent.spec.state.model_copy(update={"path": f"{folder}/state"})
-            yield locate(replace(agent, spec=agent.spec.model_copy(update={"state": state})))
+            located = locate(replace(agent, spec=agent.spec.model_copy(update={"state": state})))
+            guest = located.place.guest(located.machine_want, located.place.observe(located.machine_want), {})
+            if not isinstance(guest, SshGuest):
+                raise TypeError("the file names an address")
+            yield located, guest
 
 
 def make_state(home: Path, size: int) -> None:
@@ -111,14 +145,43 @@ def _make_database(path: Path, size: int, chance: random.Random, text: str) -> N
         database.commit()
 
 
-def compared(agent: Located, folder: Path, rounds: int) -> dict[str, float]:
-    """Alternate both ways, and return the medians of their seconds."""
-    guest = agent.place.guest(agent.machine_want, agent.place.observe(agent.machine_want), {})
-    assert isinstance(guest, SshGuest)  # noqa: S101 - the file names an address
+def compared(agent: Located, guest: SshGuest, folder: Path, rounds: int) -> tuple[Spread, Spread]:
+    """Alternate both ways, and return the seconds of `tar | zstd` and of the backup."""
     _tar(guest, folder)  # from here on the files are in memory
-    both = [(_timed(lambda: _tar(guest, folder)), _timed(lambda: _backup(agent, guest, folder))) for _ in range(rounds)]
-    plain, ours = (median(each) for each in zip(*both, strict=True))
-    return {"tar_zstd": round(plain, 2), "backup": round(ours, 2), "ratio": round(ours / plain, 2)}
+    plain, ours = [], []
+    for _ in range(rounds):
+        plain.append(_timed(lambda: _tar(guest, folder)))
+        shutil.rmtree(folder / "to", ignore_errors=True)
+        ours.append(_timed(lambda: _save(agent, guest, FolderDestination(folder / "to", []))))
+    return Spread.of(plain), Spread.of(ours)
+
+
+def added_by_second(agent: Located, guest: SshGuest, folder: Path, size: int) -> float:
+    """Save the state to restic twice, with 1 % changed in between, and return how many percent the second adds."""
+    os.environ[_SEALED_BY] = "of a repository that is removed at the end"
+    os.environ["RESTIC_CACHE_DIR"] = str(folder / "cache")
+    spec = ResticSpec(repository=str(folder / "restic"), password=Source(env=_SEALED_BY))
+    destination = ResticDestination(Repository(spec, folder), agent.id, lambda _: None)
+    _save(agent, guest, destination)
+    first = _used(folder / "restic")
+    _change(folder / "state/home", size // 100)
+    _save(agent, guest, destination)
+    return round(100 * (_used(folder / "restic") - first) / first, 2)
+
+
+def _change(home: Path, size: int) -> None:
+    """Change so many bytes beside each other, in files of other sizes than before."""
+    chance = random.Random(11)  # noqa: S311 - the same each time
+    number = 1000
+    while size > 0:
+        file = home / f"sessions/{number // 500:03}/{number:06}.json"
+        length = int(chance.expovariate(1 / 9000)) + 200
+        file.write_bytes(chance.randbytes(length))
+        size, number = size - length, number + 1
+
+
+def _used(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -133,12 +196,6 @@ def _tar(guest: SshGuest, folder: Path) -> None:
         subprocess.run(command, stdin=pipes.source, check=True)
 
 
-def _backup(agent: Located, guest: Guest, folder: Path) -> None:
-    shutil.rmtree(folder / "to", ignore_errors=True)
-    destination = FolderDestination(folder / "to", [])
+def _save(agent: Located, guest: SshGuest, destination: Destination) -> None:
     destination.check()
     send(agent, guest, destination, about(agent, None))
-
-
-if __name__ == "__main__":
-    main()

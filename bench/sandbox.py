@@ -1,4 +1,4 @@
-"""Measure the speed of the sandbox: `python bench/sandbox.py` as root. Without root it measures only requests.
+"""Measure the speed of the sandbox. Without root only requests are measured.
 
 Prints each figure with its limit. The exit code is 1 if a limit is missed.
 """
@@ -6,62 +6,22 @@ Prints each figure with its limit. The exit code is 1 if a limit is missed.
 from __future__ import annotations
 
 import json
-import socket
-import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from http.client import HTTPSConnection
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
-import speed
-
+from bench import results, speed
+from bench.client import Client, to_banner
 from pvebox import unable_to_run
 
 Json = Any
-
-
-class Client:
-    """A persistent connection to a sandbox."""
-
-    def __init__(self, ready: dict[str, Json], name: str = "paddock@pve!deploy") -> None:
-        where = urlsplit(ready["url"])
-        trust = ssl.create_default_context(cafile=ready["ca"])
-        self._connection = HTTPSConnection(str(where.hostname), where.port, context=trust)
-        secret = ready["tokens"][name]
-        self._headers = {"Authorization": f"PVEAPIToken={name}={secret}"}
-        self._last = time.monotonic()
-
-    def ask(self, method: str, path: str, **params: Json) -> Json:
-        """Send a request and return the data of the answer."""
-        headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
-        body = urlencode(params) if params else None
-        # The server closes a connection after five idle seconds.
-        if time.monotonic() - self._last > 4:
-            self._connection.close()
-        self._connection.request(method, f"/api2/json{path}", body, headers if body else self._headers)
-        answer = self._connection.getresponse()
-        said = answer.read()
-        self._last = time.monotonic()
-        if answer.status != 200:
-            raise SystemExit(f"{method} {path}: {answer.status} {answer.reason}")
-        return json.loads(said)["data"]
-
-    def task(self, method: str, path: str, **params: Json) -> float:
-        """Send a request that starts a task, and return the seconds until the task has succeeded."""
-        began = time.perf_counter()
-        upid = self.ask(method, path, **params)
-        while (status := self.ask("GET", f"/nodes/pve/tasks/{upid}/status"))["status"] != "stopped":
-            time.sleep(0.01)
-        if status["exitstatus"] != "OK":
-            raise SystemExit(f"{upid}: {status['exitstatus']}")
-        return time.perf_counter() - began
 
 
 @contextmanager
@@ -115,21 +75,6 @@ def unpacking(archive: Path, directory: Path) -> float:
     return took
 
 
-def to_banner(client: Client, vmid: int) -> None:
-    """Wait until a container's ssh server sends its banner."""
-    while True:
-        for interface in client.ask("GET", f"/nodes/pve/lxc/{vmid}/interfaces") or ():
-            if interface["name"] != "eth0" or "inet" not in interface:
-                continue
-            try:
-                with socket.create_connection((interface["inet"].split("/")[0], 22), 1) as link:
-                    if link.recv(4) == b"SSH-":
-                        return
-            except OSError:
-                continue
-        time.sleep(0.02)
-
-
 def measure_containers(ready: dict[str, Json], directory: Path) -> tuple[float, float, float]:
     """Return the best of three times in seconds: unpack, create, and linked clone until the ssh banner."""
     client = Client(ready)
@@ -142,9 +87,7 @@ def measure_containers(ready: dict[str, Json], directory: Path) -> tuple[float, 
     }
     unpack = min(unpacking(archive, directory) for _ in range(3))
     create = min(client.task("POST", "/nodes/pve/lxc", vmid=900 + n, **template) for n in range(3))
-    client.ask("POST", "/nodes/pve/lxc/900/template")
-    while client.ask("GET", "/nodes/pve/lxc/900/config").get("template") != 1:
-        time.sleep(0.02)
+    client.seal(900)
 
     def clone(vmid: int) -> float:
         began = time.perf_counter()
@@ -156,16 +99,19 @@ def measure_containers(ready: dict[str, Json], directory: Path) -> tuple[float, 
     return unpack, create, min(clone(910 + n) for n in range(3))
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
     """Measure, print the figures and return the exit code."""
+    options = results.parser("sandbox", __doc__).parse_args(argv)
     figures: list[tuple[str, float, float, Callable[[float, float], bool]]] = []
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as name:
         directory = Path(name)
         with sandbox("memory", directory) as ready:
-            figures.append(("API calls per second", calls_per_second(ready), 300, float.__ge__))
+            calls = calls_per_second(ready, seconds=1.0 if options.quick else 4.0)
+            figures.append(("API calls per second", calls, 300, float.__ge__))
         with sandbox("memory", directory) as ready:
             root, pooled = Client(ready, "root@pam!sandbox"), Client(ready, "pooled@pve!daily")
-            said, missed = speed.lines(speed.table(root, pooled, ready["base"]))
+            table = speed.table(root, pooled, ready["base"], rounds=5 if options.quick else 60)
+            said, missed = speed.lines(table)
             sys.stdout.write("\n".join(said) + "\n\n")
         reason = unable_to_run()
         if reason is None:
@@ -181,8 +127,7 @@ def main() -> int:
         missed |= not ok
         sign = ">=" if holds is float.__ge__ else "<="
         sys.stdout.write(f"{what:32} {value:8.2f}   {sign} {limit:g}   {'ok' if ok else 'MISSED'}\n")
+    requests = {name: [asdict(each) for each in of_sizes] for name, (of_sizes, _) in table.items()}
+    data = {"sizes": speed.SIZES, "requests": requests, "figures": {what: value for what, value, *_ in figures}}
+    results.write(options.out, "sandbox", data)
     return int(missed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 Json = Any
@@ -114,11 +115,7 @@ def questions(client: Client, pooled: Client, base: str) -> Iterator[Question]:
     yield get(f"{node}/tasks?limit=50")
     for path in (f"{node}/lxc", "/cluster/resources", volumes, "/pools/paddock", "/access/permissions"):
         yield get(path, lists=True)
-        yield Question(
-            f"GET {path} (pooled)",
-            lambda path=path: pooled.ask("GET", path),
-            lists=True,  # type: ignore[misc]
-        )
+        yield Question(f"GET {path} (pooled)", partial(pooled.ask, "GET", path), lists=True)
 
 
 def fill(client: Client, base: str, count: int) -> None:

@@ -113,9 +113,10 @@ faults of requests:
   reset                     abort the connection
   stall MILLISECONDS        wait, then abort the connection
   slow MILLISECONDS         delay the answer
-  lose                      perform the request, but abort the connection instead of answering
+  lose [STATUS]             perform the request, but abort the connection instead of answering, or answer with a status
   fail-task [MESSAGE]       make the task that the request starts fail
   warn-task [MESSAGE]       make the task that the request starts end with a warning
+  crash-task                crash the task that the request starts: it cleans nothing up, and its locks stay
 
 faults that happen now:
   kill VMID                 kill a container
@@ -137,7 +138,7 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
         metavar="FAULT",
         help="one of the faults below, list or clear",
         choices=(
-            *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task"),
+            *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task", "crash-task"),
             *("kill", "fill", "empty", "clock", "crash", "lock", "offline", "online"),
         ),
     )

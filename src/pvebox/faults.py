@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from .errors import SandboxError
 from .http import ABORT, PREFIX, HttpApi, answer
-from .tasks import INJECTED_OUTCOMES, InjectedOutcome
+from .tasks import INJECTED_OUTCOMES, InjectedOutcome, TaskFault
 
 
 class Kind(StrEnum):
@@ -29,6 +29,7 @@ class Kind(StrEnum):
     SLOW = "slow"
     FAIL_TASK = "fail-task"
     WARN_TASK = "warn-task"
+    CRASH_TASK = "crash-task"
 
 
 _REASONS: dict[int, str] = {
@@ -74,6 +75,10 @@ class Rule:
         if kind is Kind.ANSWER and not value.partition(":")[0].isdecimal():
             raise SandboxError(
                 "The fault answer needs an HTTP status.", hint="For example: answer 500, or answer 500:message"
+            )
+        if kind is Kind.LOSE and value and not value.isdecimal():
+            raise SandboxError(
+                "The fault lose takes an HTTP status, or nothing.", hint="For example: lose, or lose 596"
             )
         if kind in (Kind.SLOW, Kind.STALL) and not value.isdecimal():
             raise SandboxError(f"The fault {kind} needs a time in milliseconds.", hint=f"For example: {kind} 2000")
@@ -147,19 +152,28 @@ def install(http_api: HttpApi, faults: Faults) -> None:
                     return _aborted()
                 case Kind.ANSWER:
                     return _canned(rule.value)
-                case Kind.LOSE | Kind.FAIL_TASK | Kind.WARN_TASK:
+                case Kind.LOSE | Kind.FAIL_TASK | Kind.WARN_TASK | Kind.CRASH_TASK:
                     continue
-        INJECTED_OUTCOMES.set(tuple(_outcome(rule) for rule in rules if rule.kind in (Kind.FAIL_TASK, Kind.WARN_TASK)))
+        INJECTED_OUTCOMES.set(tuple(outcome for rule in rules if (outcome := _outcome(rule))))
         response = await go_on()
-        return _aborted() if any(rule.kind is Kind.LOSE for rule in rules) else response
+        lost = next((rule for rule in rules if rule.kind is Kind.LOSE), None)
+        if lost is None:
+            return response
+        return _canned(lost.value) if lost.value else _aborted()
 
     http_api.intercept = intercept
 
 
-def _outcome(rule: Rule) -> InjectedOutcome:
-    if rule.kind is Kind.FAIL_TASK:
-        return InjectedOutcome(fails=True, words=rule.value or "unexpected status")
-    return InjectedOutcome(fails=False, words=rule.value or "injected warning")
+def _outcome(rule: Rule) -> InjectedOutcome | None:
+    """Return what a rule does to the tasks of a request, if it does anything to them."""
+    match rule.kind:
+        case Kind.FAIL_TASK:
+            return InjectedOutcome(TaskFault.FAILS, rule.value or "unexpected status")
+        case Kind.WARN_TASK:
+            return InjectedOutcome(TaskFault.WARNS, rule.value or "injected warning")
+        case Kind.CRASH_TASK:
+            return InjectedOutcome(TaskFault.CRASHES)
+    return None
 
 
 def _aborted() -> Response:

@@ -44,7 +44,7 @@ _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
     "PaddockNetwork": ["SDN.Audit", "SDN.Use"],
 }
 
-# Two tokens with rights on two pools only, as in the recording of pools.
+# Two tokens with rights on two pools only.
 _POOLED_USER: Final = "pooled@pve"
 _POOLED_TOKENS: Final = (f"{_POOLED_USER}!daily", f"{_POOLED_USER}!setup")
 _POOL_ROLES: Final[dict[str, list[str]]] = {
@@ -65,14 +65,11 @@ _POOL_ROLES: Final[dict[str, list[str]]] = {
         "Pool.Audit",
         "VM.Allocate",
         "VM.Audit",
-        "VM.Backup",
         "VM.Config.CPU",
         "VM.Config.Disk",
         "VM.Config.Memory",
         "VM.Config.Network",
         "VM.Config.Options",
-        "VM.Snapshot",
-        "VM.Snapshot.Rollback",
     ],
     "PoolStore": ["Datastore.AllocateSpace", "Datastore.Audit"],
     "PoolBase": ["Datastore.Audit"],

@@ -125,10 +125,19 @@ async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Respon
 class HttpApi:
     """Turns HTTP requests into API calls."""
 
-    def __init__(self, cluster: Cluster, table: Table = api, *, delay_401: float = 3.0) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        table: Table = api,
+        *,
+        delay_401: float = 3.0,
+        in_thread: Callable[..., Awaitable[Any]] = run_in_threadpool,
+    ) -> None:
         self.cluster = cluster
         self.table = table
         self.delay_401 = delay_401
+        # Runs the blocking work of a request.
+        self._in_thread = in_thread
         # Called before every API request; fault injection replaces it.
         self.intercept: Interceptor = _no_interceptor
         # Answers the requests to /control/.
@@ -168,7 +177,7 @@ class HttpApi:
                 params = await self._uploaded(request, user, path)
             else:
                 params = await _parameters(request)
-            data = await run_in_threadpool(self.table.perform, self.cluster, user, request.method, path, params)
+            data = await self._in_thread(self.table.perform, self.cluster, user, request.method, path, params)
         except ApiError as error:
             if isinstance(error, LoginError):
                 await asyncio.sleep(self.delay_401)

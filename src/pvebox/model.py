@@ -15,7 +15,9 @@ its request. It understands these prompts:
 - `Repeat my first message` is answered with the first message of the conversation.
 - `Fail with 400` is answered with that HTTP status.
 
-    python -m pvebox.model --host 127.0.0.1 --port 0 --key sk-stand-in
+With a log it records each prompt that it answers, with the time.
+
+    python -m pvebox.model --host 127.0.0.1 --port 0 --key sk-stand-in --log answered.jsonl
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any, Final
 
 from pvebox.standin import StandIn, parser, run, serving
@@ -288,6 +291,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         time.sleep(delay_seconds(request))
         completion = answer(request) | {"created": int(time.time())}
+        self.server.note(_last_prompt(request))
         if request.get("stream"):
             options = request.get("stream_options") or {}
             self._stream(chunks(completion, usage=bool(options.get("include_usage"))), pause_seconds(request))
@@ -330,22 +334,31 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Server(StandIn):
-    def __init__(self, address: tuple[str, int], key: str | None) -> None:
+    def __init__(self, address: tuple[str, int], key: str | None, log: Path | None) -> None:
         self.key = key
+        self._log = log
         super().__init__(address, _Handler)
+
+    def note(self, prompt: str) -> None:
+        """Write a line about an answered prompt to the log, if there is one."""
+        if self._log:
+            # One write, because several threads answer at the same time.
+            with self._log.open("a", encoding="utf-8") as log:
+                log.write(json.dumps({"at": time.time(), "prompt": prompt}) + "\n")
 
 
 @contextlib.contextmanager
-def serve(host: str = "127.0.0.1", port: int = 0, key: str | None = None) -> Iterator[str]:
+def serve(host: str = "127.0.0.1", port: int = 0, key: str | None = None, log: Path | None = None) -> Iterator[str]:
     """Serve in the background while the context is open. Yields the base URL, which ends in `/v1`."""
-    with serving(_Server((host, port), key)) as url:
+    with serving(_Server((host, port), key, log)) as url:
         yield f"{url}/v1"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = parser("pvebox.model", "Serve a stand-in for a language model, with an OpenAI-compatible API.")
     options.add_argument("--key", help="bearer key that clients must send (default: no key needed)")
-    return run(options, argv, lambda args: serve(args.host, args.port, args.key))
+    options.add_argument("--log", type=Path, help="file to which a line is added for each answered prompt")
+    return run(options, argv, lambda args: serve(args.host, args.port, args.key, args.log))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 MODEL_KEY: Final = "sk-demo-of-the-stand-in-model"
+ANSWERED: Final = "answered.jsonl"  # in the folder: the prompts that the stand-in model has answered
 _PREFIX: Final = "pvebox-stage-"
 
 
@@ -48,8 +49,9 @@ def node_server(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def model_server(folder: Path, host: str) -> AbstractContextManager[dict[str, Any]]:
-    """Run the stand-in model, which answers only from the text of each request."""
-    return server(folder, "pvebox.model", "--host", host, "--port", "0", "--key", MODEL_KEY)
+    """Run the stand-in model, which answers only from the text of each request, and logs the prompts."""
+    log = str(folder / ANSWERED)
+    return server(folder, "pvebox.model", "--host", host, "--port", "0", "--key", MODEL_KEY, "--log", log)
 
 
 @contextmanager

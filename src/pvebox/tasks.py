@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,20 @@ class Upid:
         return cls(node, int(pid, 16), int(pstart, 16), int(start, 16), type_, id_, user)
 
 
+class TaskFault(Enum):
+    """What an injected fault does to a task: fail or warn at its end, or crash at its first line of log."""
+
+    FAILS = "fails"
+    WARNS = "warns"
+    CRASHES = "crashes"
+
+
 @dataclass(frozen=True)
 class InjectedOutcome:
-    """An injected error or warning for the end of a task, whatever its work does."""
+    """An injected fault of a task, whatever its work does."""
 
-    fails: bool
-    words: str
+    fault: TaskFault
+    words: str = ""
 
 
 # The injected outcomes for the tasks that the current request starts.
@@ -79,8 +88,7 @@ class Task:
 
     def say(self, *lines: str) -> None:
         """Append lines to the log. Raise if the node has crashed."""
-        if self.crashed:
-            raise NodeCrashError
+        self.check_crashed()
         self.log.extend(lines)
 
     def warn(self, line: str) -> None:
@@ -88,10 +96,14 @@ class Task:
         self.warnings += 1
         self.log.append(f"WARN: {line}")
 
-    def check_aborted(self) -> None:
-        """Raise if the task was stopped or the node has crashed."""
+    def check_crashed(self) -> None:
+        """Raise if the node has crashed."""
         if self.crashed:
             raise NodeCrashError
+
+    def check_aborted(self) -> None:
+        """Raise if the task was stopped or the node has crashed."""
+        self.check_crashed()
         if self.aborted.is_set():
             raise AbortedError
 
@@ -165,7 +177,9 @@ class Tasks:
         with self._lock:
             pid = next(self._pids)
             upid = Upid(node, pid, int((now - self._boot) * 100), int(now), type_, id_, user)
-            task = Task(upid, injected_outcomes=INJECTED_OUTCOMES.get())
+            outcomes = INJECTED_OUTCOMES.get()
+            crashed = any(outcome.fault is TaskFault.CRASHES for outcome in outcomes)
+            task = Task(upid, injected_outcomes=outcomes, crashed=crashed)
             self._tasks[str(upid)] = task
         self.cluster_log.add(node, user, f"starting task {upid}")
         self._write({"upid": str(upid)})
@@ -179,8 +193,9 @@ class Tasks:
         error: str | None = None
         try:
             work(task)
+            task.check_crashed()
             for outcome in task.injected_outcomes:
-                if outcome.fails:
+                if outcome.fault is TaskFault.FAILS:
                     error = outcome.words
                 else:
                     task.warn(outcome.words)

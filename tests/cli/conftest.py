@@ -63,6 +63,12 @@ def paddock(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A simulated node, which the verbs reach as the place of the file in the current folder."""
     node = Node(tmp_path)
+    make_reachable(node, monkeypatch, tmp_path)
+    return node
+
+
+def make_reachable(node: Node, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let the verbs reach a simulated node as the place of the file in a folder, which becomes the current one."""
     play_ssh(monkeypatch, node)
 
     def connected(*arguments: Any, **options: Any) -> Any:
@@ -73,9 +79,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(deployment, "place_for", connected)
     monkeypatch.setattr(on_machine, "OnMachine", lambda: node.side)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.chdir(tmp_path)
-    return node
+        monkeypatch.setenv(name, str(folder / name))
+    monkeypatch.chdir(folder)
 
 
 def write_file(node: Node, project: str, *agents: str) -> None:

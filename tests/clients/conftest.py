@@ -13,17 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from clients.installed import COLLECTION, COLLECTIONS, PACKAGES, ROOT_PASSWORD, Clients, Server
+from clients.installed import COLLECTION, COLLECTIONS, PACKAGES, ROOT_PASSWORD, Clients, Server, install
 
 
 @pytest.fixture(scope="session")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Clients:
     """Install the clients from PyPI into a temporary folder."""
-    made = Clients(tmp_path_factory.mktemp("clients"))
-    subprocess.run([sys.executable, "-m", "venv", str(made.folder / "venv")], check=True, timeout=300)
-    for words in (("install", *PACKAGES), ("download", "--no-deps", "--dest", str(made.folder), COLLECTIONS)):
-        done = made.run("python", "-m", "pip", "--disable-pip-version-check", "-q", *words)
-        assert done.returncode == 0, done.stderr
+    made = install(tmp_path_factory.mktemp("clients"), *PACKAGES)
+    made.pip("download", "--no-deps", "--dest", str(made.folder), COLLECTIONS)
     (wheel,) = made.folder.glob("ansible-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         members = [name for name in archive.namelist() if name.startswith(COLLECTION)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,12 @@ class Clients:
         environment = {**self.environment(), **(env or {})}
         return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, timeout=900)
 
+    def pip(self, *words: str) -> None:
+        """Run pip in the environment."""
+        done = self.run("python", "-m", "pip", "--disable-pip-version-check", "-q", *words)
+        if done.returncode:
+            raise RuntimeError(f"pip {words[0]} failed: {done.stderr}")
+
     def environment(self) -> dict[str, str]:
         """Return the variables of the programs: none of this process that would change what they do."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "ANSIBLE", "PROXMOX"))}
@@ -41,6 +48,14 @@ class Clients:
             "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
             "LC_ALL": "C.UTF-8",
         }
+
+
+def install(folder: Path, *packages: str) -> Clients:
+    """Install packages from PyPI into an environment of their own in the folder."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True, timeout=300)
+    made = Clients(folder)
+    made.pip("install", *packages)
+    return made
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,27 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_names_it(
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     with pytest.raises(PaddockError, match="paddock/ssh_config cannot be written to"):
         SshGuest("box", "192.0.2.7").run(["true"])
+
+
+def test_keys_of_machines_that_are_gone_do_not_stay_in_the_cache(
+    fake_ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each recreated machine has another key."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fake_ssh / "cache"))
+    long_ago, kept = time.time() - 7200, fake_ssh / "cache/paddock/known_hosts"
+
+    def reach(key: str) -> Path:
+        SshGuest("hermes", "192.0.2.7", host_keys=(key,)).run(["true"])
+        return next(path for path in kept.iterdir() if path.is_file() and key in path.read_text())
+
+    gone, used = reach(f"{KEY}1"), reach(f"{KEY}2")
+    (kept / "tmp-of-a-killed-run").mkdir()
+    for path in kept.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    assert reach(f"{KEY}2") == used
+    new = reach(f"{KEY}3")
+    assert {*kept.iterdir()} == {used, new}
+    assert not gone.exists()
 
 
 def test_the_error_shows_the_message_of_ssh(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

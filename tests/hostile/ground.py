@@ -38,13 +38,21 @@ class Machine:
     folder: Path  # on this machine; the stubs see it at /mnt
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", uid: int = 0, env: dict[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        uid: int = 0,
+        env: dict[str, str] | None = None,
+        seconds: float = 60,
     ) -> Result:
         """Run a program on the machine, as root unless a uid is given."""
         become = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"] if uid else []
         enter = ["nsenter", "--target", str(self.pid), "--mount", "--root", "--wd", "--", *become]
         clean = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", **(env or {})}
-        done = subprocess.run([*enter, *argv], input=stdin, capture_output=True, timeout=60, env=clean, check=False)
+        done = subprocess.run(
+            [*enter, *argv], input=stdin, capture_output=True, timeout=seconds, env=clean, check=False
+        )
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         return Result(tuple(argv), done.returncode, out, err, 0.0)
 

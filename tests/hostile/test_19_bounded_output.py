@@ -128,7 +128,16 @@ def server() -> Iterator[str]:
 
 
 def question(url: str) -> dict[str, Any]:
-    return {"kind": "request", "url": url, "method": "GET", "headers": {}, "bearer": "", "body": None, "seconds": 60}
+    return {
+        "kind": "request",
+        "url": url,
+        "method": "GET",
+        "headers": {},
+        "bearer": "",
+        "body": None,
+        "seconds": 60,
+        "patience": 0,
+    }
 
 
 def on_the_machine(text: str, stdin: Any) -> tuple[Any, int]:

@@ -27,8 +27,8 @@ from paddock.guests import ssh
 from paddock.places import Traits
 from paddock.places.proxmox import root_work, root_worker
 from paddock.places.proxmox.actions import RootWork
+from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool
 from paddock.recipes.hermes import checks
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
 from paddock.run import lock
 from paddock.run.journal import Journal
 from paddock.run.reporter import Reporter

@@ -20,9 +20,9 @@ import pytest
 
 import paddock
 from paddock.errors import PaddockError
+from paddock.recipes.code import Tool
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
-from paddock.recipes.workload import Tool
 from paddock.runtimes import codetree
 
 with_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed on this machine")

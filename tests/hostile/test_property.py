@@ -162,6 +162,8 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield systemd.enter(["true"]), b""
     yield systemd.enter(["/usr/bin/python3", "-c", "pass"]), b""
     yield systemd.record_verified(bundle_id), b""
+    looked = machine_scripts.observe_and_look(systemd.observe([]), systemd.paths, bundle_id, "print(input())")
+    yield looked, b"{}"
     yield systemd.logs(10, follow=False), b""
     yield script("version.sh", [systemd.paths.etc.removesuffix("/current"), systemd.paths.code, "hermes_agent"]), b""
     yield machine_scripts.claim_for_restore(systemd.agent, systemd.paths, mounted=False), b""

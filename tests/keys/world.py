@@ -21,8 +21,8 @@ from paddock.places.proxmox import tls
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.process import Result
+from paddock.recipes.code import Distribution
 from paddock.recipes.hermes import managed
-from paddock.recipes.workload import Distribution
 from paddock.run import on_machine
 from paddock.runtimes.engine import container
 from places.node import NO_TRUST, ROOT, Node

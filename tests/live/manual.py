@@ -9,7 +9,7 @@ from live.node import ROOT, Node, wait_for
 from paddock.guests.ssh import scan_host_key
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.observe import address
+from paddock.places.proxmox.reading import address
 from paddock.secret import Secret
 
 

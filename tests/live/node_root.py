@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from live.node import Node
@@ -29,8 +29,11 @@ def run_lines(node: Node, lines: Sequence[str]) -> None:
         assert done.returncode == 0, (line, done.stderr)
 
 
-def up_with_manual_steps(node: Node, *files: str) -> list[str]:
-    """Run `up`, run the commands that it prints for root while it waits, and return these commands."""
+def up_with_manual_steps(node: Node, *files: str, while_waiting: Callable[[int], None] = lambda pid: None) -> list[str]:
+    """Run `up`, run the commands that it prints for root while it waits, and return these commands.
+
+    Before the commands, ``while_waiting`` gets the number of the process.
+    """
     command = [sys.executable, "-m", "paddock", "up", *files]
     asked: list[str] = []
     lines: list[str] = []
@@ -44,6 +47,7 @@ def up_with_manual_steps(node: Node, *files: str) -> list[str]:
             if "waiting until this is done" in line:
                 start = max(at for at, each in enumerate(lines) if "Proxmox lets root alone" in each)
                 asked = [each.strip() for each in lines[start + 1 : -1]]
+                while_waiting(running.pid)
                 run_lines(node, asked)
     assert running.returncode == 0, "".join(lines)
     return asked

@@ -19,7 +19,7 @@ from paddock.demo import Stage, environment
 from paddock.guests.ssh import SshGuest, scan_host_key
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.observe import address
+from paddock.places.proxmox.reading import address
 from paddock.recipes import load
 from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter

@@ -20,7 +20,7 @@ from live.test_native import ACCOUNT, SOMEONE
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.observe import address
+from paddock.places.proxmox.reading import address
 
 pytestmark = pytest.mark.live
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from faults.writers import intruders
 from levels import slow_proof
 from live.manual import api_client
 from live.node import Node
@@ -28,10 +30,12 @@ from paddock.places.proxmox.seen import LxcContainer
 
 pytestmark = pytest.mark.live
 
+# Writes its own name into the state, again and again.
+WRITER = "name=$(cat /proc/sys/kernel/random/uuid); while :; do echo $name >>~/writers; sleep 0.05; done"
 AGENT: dict[str, Any] = {
     "kind": "service",
     "place": "box",
-    "command": ["sleep", "infinity"],
+    "command": ["/bin/sh", "-c", WRITER],
     "state": {"size": "1G"},
     "machine": {"cores": 1, "memory": "512M", "disk": "4G"},
 }
@@ -62,11 +66,11 @@ class Laptop:
     def key(self) -> str:
         return (self.folder / "id.pub").read_text().strip()
 
-    def start(self, verb: str) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> subprocess.Popen[str]:
         # The clock of a laptop counts the same seconds, from another time.
         skewed = ["faketime", "-f", self._clock] if self._clock and shutil.which("faketime") else []
         return subprocess.Popen(
-            [*skewed, sys.executable, "-m", "paddock", verb],
+            [*skewed, sys.executable, "-m", "paddock", *words],
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -74,8 +78,8 @@ class Laptop:
             text=True,
         )
 
-    def paddock(self, verb: str) -> str:
-        running = self.start(verb)
+    def paddock(self, *words: str) -> str:
+        running = self.start(*words)
         said, _ = running.communicate(timeout=300)
         assert running.returncode == 0, said
         return said
@@ -140,6 +144,10 @@ class Race:
         ]
         return [each for each in found if each.has(role) and self.agent in str(each.config["hostname"])]
 
+    def journal(self) -> list[str]:
+        """Return the names that the agents have written into the state, in their order."""
+        return self.laptops[0].paddock("exec", self.agent, "--", "sh", "-c", "cat ~/writers").split()
+
     def round(self, *verbs: str) -> list[str]:
         """Run a verb on each laptop at once; return what the losers were told."""
         watch = Watch(self.api)
@@ -181,6 +189,8 @@ def test_two_laptops_that_bring_an_agent_up_at_once_have_one_pet_and_one_machine
     [pet], [machine] = race.containers(Role.PET), race.containers(Role.CATTLE)
     assert machine.running
     assert machine.mount("mp0").volume == pet.mount("mp0").volume  # type: ignore[union-attr]
+    assert race.journal()
+    assert intruders(race.journal()) == []
 
 
 @slow_proof
@@ -190,3 +200,30 @@ def test_two_laptops_race_five_times(race: Race) -> None:
         race.round(*verbs)
     race.laptops[1].paddock("up")
     assert len(race.containers(Role.PET)) == len(race.containers(Role.CATTLE)) == 1
+    assert intruders(race.journal()) == []
+
+
+@slow_proof
+def test_two_runs_on_one_laptop_have_one_writer(race: Race, tmp_path: Path) -> None:
+    """Two runs of one checkout, then of two checkouts; the second run names the first."""
+    one = race.laptops[0]
+    two = copy.copy(one)
+    two.folder = tmp_path / "checkout"
+    shutil.copytree(one.folder, two.folder)
+    for runners, verbs in [((one, one), ("up", "up")), ((one, one), ("up", "cycle")), ((one, two), ("up", "down"))]:
+        runs = [runner.start(verb) for runner, verb in zip(runners, verbs, strict=True)]
+        ends = [(run.communicate(timeout=300)[0], run.returncode) for run in runs]
+        lost = [said for said, code in ends if code]
+        assert len(lost) < 2, lost
+        assert all("another run is working on it (process " in said for said in lost), lost
+    one.paddock("up")
+    assert len(race.containers(Role.PET)) == len(race.containers(Role.CATTLE)) == 1
+    assert intruders(race.journal()) == []
+
+
+@slow_proof
+def test_a_second_writer_is_found_in_the_journal(race: Race) -> None:
+    race.laptops[0].paddock("up")
+    intrude = "for each in 1 2 3 4 5; do echo intruder >>~/writers; sleep 0.2; done"
+    race.laptops[0].paddock("enter", race.agent, "--", "sh", "-c", intrude)
+    assert "intruder" in intruders(race.journal())

@@ -25,7 +25,7 @@ import pytest
 
 from paddock.errors import PaddockError
 from paddock.places.proxmox import client as client_module
-from paddock.places.proxmox import contest, holder, observe, reach, root_worker, visibility, worker
+from paddock.places.proxmox import contest, holder, observe, reach, reading, root_worker, visibility, worker
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.places.proxmox.seen import LxcContainer
@@ -308,7 +308,7 @@ def make_race(node: Node, seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     for module in (client_module, contest, observe, reach, root_worker, worker):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(client_module, "datetime", SimpleNamespace(now=race.own_clock))
-    for module in (observe, visibility):
+    for module in (reading, visibility):
         monkeypatch.setattr(module, "ThreadPoolExecutor", OneAfterAnother)
     for module in (holder, lock):
         monkeypatch.setattr(module, "state_folder", lambda: race.me.folder / "state")

@@ -197,6 +197,19 @@ class PlayedSsh:
             yield pipes
 
 
+class NoConnection:
+    """Stands for a connection that commands share. A simulated machine needs none."""
+
+    control = Path("/nonexistent")
+
+    @classmethod
+    def opened(cls, _: PlayedSsh) -> NoConnection:
+        return cls()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class FastClock:
     """A faster replacement of the module ``time``, which fails a test that waits too long."""
 
@@ -301,6 +314,11 @@ class PaperAgent(Deployment):
         )
 
 
+async def _at_once(work: Callable[..., Any], *arguments: Any) -> Any:
+    """Answer without a thread: every request has an event loop of its own."""
+    return work(*arguments)
+
+
 class Node(httpx.BaseTransport):
     """The simulated node, the connection to it, and its other users."""
 
@@ -325,9 +343,9 @@ class Node(httpx.BaseTransport):
         self._holders: list[Holder] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        face = HttpApi(self.world, delay_401=0)
+        face = HttpApi(self.world, delay_401=0, in_thread=_at_once)
         install(face, self.faults)
-        self._app = face.app()
+        self._app = httpx.ASGITransport(app=face.app())
         self._folder = folder
         (folder / "id").touch()
         (folder / "id.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpublic paddock\n")
@@ -363,12 +381,12 @@ class Node(httpx.BaseTransport):
         return answer
 
     async def _forward(self, request: httpx.Request, body: bytes) -> httpx.Response:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self._app), timeout=None) as app:
-            asked = app.request(request.method, request.url, headers=request.headers, content=body)
-            try:
-                answer = await asyncio.wait_for(asked, request.extensions["timeout"]["read"])
-            except TimeoutError:
-                raise httpx.ReadTimeout("The read operation timed out", request=request) from None
+        copy = httpx.Request(request.method, request.url, headers=request.headers, content=body)
+        try:
+            answer = await asyncio.wait_for(self._app.handle_async_request(copy), request.extensions["timeout"]["read"])
+            await answer.aread()
+        except TimeoutError:
+            raise httpx.ReadTimeout("The read operation timed out", request=request) from None
         if ABORT in answer.headers:
             raise httpx.RemoteProtocolError("Server disconnected without sending a response.", request=request)
         content = answer.content
@@ -418,6 +436,7 @@ class Node(httpx.BaseTransport):
         *,
         token: str = DEPLOYER,
         node: str = "pve",
+        base: Any = BASE,
         template: str = "none",
         root: str | None = None,
         reach: str = "ssh",
@@ -438,7 +457,7 @@ class Node(httpx.BaseTransport):
             "node": node,
             "token": {"file": "token"},
             "storage": "local-lvm",
-            "base": BASE,
+            "base": base,
             "template": template,
             "ssh": {"key": "id", "reach": reach, **({"root": root} if root else {})},
             **({"pools": pools} if pools else {}),
@@ -575,6 +594,7 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
 
     monkeypatch.setattr(reach_module, "scan_host_key", scan)
     monkeypatch.setattr(reach_module, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
+    monkeypatch.setattr(reach_module, "SharedConnection", NoConnection)
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
     FastClock.end = time.monotonic() + 120
     for module in (root_worker_module, client_module, contest_module, observe_module, reach_module, worker_module):

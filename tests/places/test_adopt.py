@@ -285,6 +285,15 @@ def test_moving_the_volume_survives_any_lost_response(single: Node, kind: str, v
     assert adoption.planned() == []
 
 
+def test_a_failed_move_does_not_change_where_the_machine_has_its_state(single: Node) -> None:
+    adoption = Adoption(single, 200, "mp0")
+    single.fault("answer", "500:cluster not ready - no quorum?", path="*/move_volume")
+    with pytest.raises(PaddockError, match="no quorum"):
+        adoption.run()
+    adoption.run()
+    assert single.config(200)["mp0"].startswith(f"local-lvm:vm-100-disk-1,mp={HOME}")
+
+
 def test_the_ranges_of_the_kill_tests_cover_every_request(single: Node) -> None:
     Adoption(single, 200, "mp0").run()
     calls = [(sent.method, sent.path.removeprefix(LXC)) for sent in single.writes]

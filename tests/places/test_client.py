@@ -168,13 +168,6 @@ def test_an_unreachable_node_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyP
         client.get("/version")
 
 
-def test_an_untrusted_certificate_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = node(monkeypatch, answers(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")))
-    with pytest.raises(PaddockError, match="is not trusted") as caught:
-        client.get("/version")
-    assert "pve-root-ca.pem" in str(caught.value.hint)
-
-
 # The time on the node
 
 NODE_TIME = datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC)

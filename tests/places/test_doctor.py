@@ -91,6 +91,15 @@ def test_the_setup_role_is_enough_to_adopt(bare: Node) -> None:
     assert bare.config(300)["mp0"].startswith("local-lvm:vm-300-disk-1,mp=/var/lib/paddock/home_bee")
 
 
+def test_doctor_helps_a_token_that_may_not_list_the_base_archives(bare: Node) -> None:
+    download = {"url": "https://example.org/debian.tar.zst", "sha256": "0" * 64}
+    commands = remedies(bare, "daily", "setup", base=download)
+    for role in ("PaddockBase", "PaddockDownload", "PaddockNode"):
+        assert any(command.endswith(f"--roles {role}") for command in commands)
+    with pytest.raises(Refused, match=r"Datastore\.AllocateTemplate, Datastore\.Audit on /storage/local"):
+        up(worker(bare, base=download))
+
+
 def test_downloading_the_base_archive_needs_more_privileges() -> None:
     download = {"base": {"url": "https://example.org/debian.tar.zst", "sha256": "0" * 64}}
     lists = [access.grants(ProxmoxSpec.model_validate(NODE | more), (), (), ()) for more in ({}, download)]

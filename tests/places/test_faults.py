@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -14,9 +15,10 @@ from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox import observe
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
+from paddock.run import templates
 from paddock.run.verbs import down, up
 from places.life import LXC, PETS_VOLUMES, STATE, expect_down, expect_up, runs_until_done
-from places.node import CATTLE, PET, WIDE, Killed, Node, PaperAgent
+from places.node import CATTLE, DAILY, PET, WIDE, Killed, Node, PaperAgent
 
 # Responses
 
@@ -104,6 +106,81 @@ def test_a_node_that_never_answers_is_an_error_with_a_message(node: Node) -> Non
     node.faults.clear()
     up(node.agent())
     expect_up(node)
+
+
+# What a fault may leave
+
+
+def claims(node: Node) -> list[int]:
+    return [vmid for vmid in node.vmids if "paddock-claim:" in str(node.config(vmid).get("description"))]
+
+
+def test_a_run_that_recovers_leaves_no_claim_on_the_pet(node: Node) -> None:
+    """Runs on other computers would wait until it expires."""
+    up(node.agent())
+    down(node.agent())
+    lock = "can't lock file '/run/lock/lxc/pve-config-100.lock' - got timeout"
+    node.before("PUT", "*/100/config", lambda: node.fault("answer", f"500:{lock}", method="PUT"), nth=3)
+    assert runs_until_done(up, lambda: node.agent("ant", state={"pet": PET})) == []
+    assert claims(node) == []
+    assert node.config(PET)["protection"] == 1
+
+
+def test_a_claim_of_a_failed_run_is_in_the_next_plan(node: Node) -> None:
+    up(node.agent())
+    node.fault("fail-task", "the disk is on fire", path="*/start")
+    grown: dict[str, Any] = {"state": {"size": "9G"}}
+    with pytest.raises(TaskFailed):
+        up(node.agent(**grown))
+    assert claims(node) == [CATTLE]
+    assert "claim.release" in [step.id for step in node.agent(**grown).plan_up().steps]
+    up(node.agent(**grown))
+    assert claims(node) == []
+    assert node.agent(**grown).plan_up().empty
+
+
+def test_a_token_that_may_not_write_notes_leaves_the_claim_and_goes_on(node: Node) -> None:
+    up(node.agent())
+    left = node.agent().node._holder.claim(datetime.now(UTC), timedelta(minutes=5))
+    node.put(PET, description=left.written_into(node.config(PET)["description"]))
+    agent = node.agent(token=DAILY)  # the run of the claim has ended by now
+    node.fault("answer", "403:Permission check failed (/vms/100, VM.Config.Options)", method="PUT")
+    up(agent)
+    assert "the token may not write the notes of container 100 (bee-pet)" in str(agent.told)
+
+
+def test_a_template_is_kept_when_the_response_to_its_conversion_is_lost(node: Node) -> None:
+    node.fault("lose", "596", path="*/template")
+    [line] = templates.build([node.agent(template="auto")], rebuild=False)
+    assert line.endswith("is built")
+    assert len(node.vmids) == 1
+    assert claims(node) == []
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_one_template_is_built_whatever_response_of_its_build_is_lost(node: Node, rebuild: bool) -> None:
+    for nth in range(1, 9):
+        node.before("*", "*", lambda: node.fault("lose"), nth=nth)
+        [line] = templates.build([node.agent(template="auto")], rebuild=rebuild)
+        assert line.endswith("is built")
+        assert [vmid for vmid in node.vmids if not node.config(vmid).get("template")] == []
+        assert len(node.vmids) == 1
+        assert claims(node) == []
+        node.root("pct", "destroy", node.vmids[0])
+
+
+def test_an_error_of_the_node_is_not_taken_for_a_missing_pool(node: Node) -> None:
+    node.fault("answer", "500:cluster not ready - no quorum?", path="/pools")
+    with pytest.raises(ApiError, match="to GET /pools: cluster not ready") as caught:
+        up(node.agent())
+    assert "run the same command again" in str(caught.value.hint)
+
+
+def test_a_crash_of_the_node_during_a_create_names_the_command_for_what_is_left(node: Node) -> None:
+    node.fault("crash-task", method="POST", path=LXC)
+    with pytest.raises(TaskFailed, match="vzcreate failed: unexpected status") as caught:
+        up(node.agent())
+    assert f"run as root on the node: pct unlock {PET} && pct destroy {PET}" in str(caught.value.hint)
 
 
 # Tasks

@@ -39,6 +39,19 @@ def test_a_hidden_pet_is_not_replaced_by_an_empty_one(node: Node) -> None:
     assert node.vmids == [PET]
 
 
+def test_no_hint_leads_a_person_to_destroy_a_hidden_pet_that_the_file_names(node: Node) -> None:
+    named: dict[str, Any] = {"state": {"pet": PET}}
+    up(node.agent(**named))
+    hide(node, PET)
+    with pytest.raises(Refused, match=rf"the token lacks VM\.Audit on its owner, container {PET}"):
+        down(node.agent(**named))
+    node.root("pct", "stop", CATTLE)
+    node.root("pct", "destroy", CATTLE)
+    with pytest.raises(Refused, match=rf"lacks VM\.Audit on container {PET} in pool {STATES}") as caught:
+        up(node.agent(**named))
+    assert "destroy" not in str(caught.value.hint)
+
+
 def test_a_hidden_machine_is_not_taken_as_absent(node: Node) -> None:
     up(node.agent())
     hide(node, CATTLE)

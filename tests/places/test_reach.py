@@ -11,8 +11,8 @@ import pytest
 
 from paddock.guests import Unreachable
 from paddock.guests.ssh import SshGuest
-from paddock.places.proxmox import observe
 from paddock.places.proxmox import reach as capacity
+from paddock.places.proxmox import reading
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher, fingerprint, logged_fingerprint
 from paddock.process import Result
@@ -71,7 +71,7 @@ def _reached(
     monkeypatch: pytest.MonkeyPatch, log: list[str], known: HostKeyTrust = NOTHING, shell: SshGuest | None = None
 ) -> list[str]:
     """Return the recorded host keys."""
-    monkeypatch.setattr(observe, "address", lambda client, vmid: "192.0.2.5")
+    monkeypatch.setattr(reading, "address", lambda client, vmid: "192.0.2.5")
     monkeypatch.setattr(capacity, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
     monkeypatch.setattr(capacity, "read_host_key", lambda node, vmid: f"ssh-ed25519 {KEY}")
     recorded: list[str] = []

@@ -9,9 +9,17 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from paddock.recipes.code import Distribution
 from paddock.recipes.model_gateway import Offer
 from paddock.recipes.packaged import PackagedRecipe, PackagedSpec
-from paddock.recipes.workload import Distribution, File, Page, Paths, Probes, Process, Workload
+from paddock.recipes.workload import (
+    File,
+    Page,
+    Paths,
+    Probes,
+    Process,
+    Workload,
+)
 from paddock.spec.fields import Port
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.tree import Location

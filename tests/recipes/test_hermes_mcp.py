@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from paddock.recipes import agent_from
-from paddock.recipes.hermes import mcp, programs, settings
+from paddock.recipes.hermes import mcp, mcp_checks, programs, settings
 from paddock.recipes.hermes.mcp_spec import McpServerSpec
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
@@ -194,7 +194,7 @@ def test_servers_in_hermes_own_form_get_what_they_need_too() -> None:
     own = {"a": NPX, "b": {**NPX, "enabled": False}, "c": {**URL, "enabled": "no"}, "d": {"command": ["npx"]}, "e": 1}
     found = agent(settings={"mcp_servers": own}, network={"egress": []})
     assert [*Hermes().extras(found)] == ["mcp"]
-    assert [check.name for check in mcp.checks(found, "hermes", "/home")] == ["mcp.a"]
+    assert [check.name for check in mcp_checks.checks(found, "hermes", "/home")] == ["mcp.a"]
     assert [location for location, _ in mcp.mistakes(found)] == [("settings", "mcp_servers", "a", "command")]
 
 

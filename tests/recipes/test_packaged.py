@@ -12,9 +12,9 @@ import pytest
 
 from paddock.errors import BadInput
 from paddock.recipes import agent_from
+from paddock.recipes.code import CodeTree
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
-from paddock.recipes.workload import CodeTree
 from paddock.runtimes.codetree import locked_without
 
 LOCKS = resources.files("paddock.recipes.hermes") / "locks"

@@ -72,6 +72,9 @@ class MemoryPlace:
     def observe(self, agent: str | None = None) -> MemorySeen:
         return MemorySeen(dict(self.machines), frozenset(self.states))
 
+    def observed(self, agent: str | None = None) -> MemorySeen:
+        return self.observe()
+
     def plan(self, goal: Goal, want: MachineWant, seen: MemorySeen) -> MachinePlan:
         agent = want.agent
         there, runs, state = agent in seen.machines, seen.machines.get(agent, False), agent in seen.states

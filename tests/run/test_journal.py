@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from paddock.errors import PaddockError
 from paddock.run.journal import Journal, PastRun, PastStep, folder, past_runs
 from paddock.run.reporter import Reporter
 from paddock.run.timeline import svg
@@ -102,3 +104,13 @@ def test_runs_of_one_file_are_found_by_its_path(tmp_path: Path, monkeypatch: pyt
     assert [run.verb for run in past_runs(9, [tmp_path / "a.yaml", Path("b.yaml")])] == ["cycle"]
     assert [run.verb for run in past_runs(1, [Path("a.yaml")])] == ["cycle"]
     assert len(past_runs(9)) == 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_journal_is_closed_when_the_run_ends(fails: bool) -> None:
+    """A process with many runs would otherwise have a handle for each of them."""
+    journal = Journal("up")
+    with suppress(PaddockError), Reporter(journal).run():
+        if fails:
+            raise PaddockError("it fails")
+    assert journal.path not in {handle.resolve() for handle in Path("/proc/self/fd").iterdir()}

@@ -15,7 +15,7 @@ import pytest
 
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
+from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.runtimes import codetree
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -55,6 +55,13 @@ def test_a_code_tree_that_fails_its_proof_is_not_installed(tmp_path: Path) -> No
     with pytest.raises(CommandFailed, match="the proof failed"):
         codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
     assert not (tmp_path / "opt/.store" / tree.id).exists()
+
+
+def test_the_proof_does_not_get_the_environment_of_the_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PVE_TOKEN", "canary-of-the-token")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    proof = "import os, sys; sys.exit('PVE_TOKEN' in os.environ or os.environ['TMPDIR'] == '')"
+    codetree.install(LocalGuest(), tiny(tmp_path, "one", proof), str(tmp_path / "opt/.store"))
 
 
 def test_a_tool_from_npm_is_installed_with_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

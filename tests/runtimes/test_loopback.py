@@ -71,7 +71,14 @@ def test_a_request_sends_the_secret_of_the_machine_and_uses_no_proxy(port: int, 
     secrets = tmp_path / "secrets.env"
     secrets.write_text('OTHER="x"\nKEY="canary value"\n')
     question: dict[str, Any] = {
-        **{"method": "GET", "url": f"http://127.0.0.1:{port}/", "headers": {}, "body": None, "seconds": 5},
+        **{
+            "method": "GET",
+            "url": f"http://127.0.0.1:{port}/",
+            "headers": {},
+            "body": None,
+            "seconds": 5,
+            "patience": 0,
+        },
         **{"bearer": "KEY", "env_files": [str(tmp_path / "missing.env"), str(secrets)]},
     }
     reply = asked(question, http_proxy="http://127.0.0.1:1")
@@ -79,4 +86,4 @@ def test_a_request_sends_the_secret_of_the_machine_and_uses_no_proxy(port: int, 
 
 
 def test_a_closed_port_is_refused_in_a_sentence() -> None:
-    assert asked({"port": 1, "seconds": 3}) == {"refused": "port 1 does not accept connections"}
+    assert asked({"port": 1, "seconds": 3, "patience": 0}) == {"refused": "port 1 does not accept connections"}

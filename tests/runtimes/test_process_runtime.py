@@ -411,6 +411,7 @@ def test_one_who_only_looks_keeps_nobody_from_running(tmp_path: Path) -> None:
     lease = Path(RUNTIME.paths.state) / ".paddock/lease"
     with supervised(tmp_path / "log"):
         wait_for(lambda: observe().active)  # which makes the file
+    wait_for(lambda: not observe().active)  # its killed child held the lease as well
     with subprocess.Popen(["flock", "--shared", lease, "sleep", "0.7"]) as looking:
         wait_for(lambda: subprocess.run(["flock", "--nonblock", lease, "true"]).returncode == 1)
         assert not observe().active

@@ -12,9 +12,9 @@ import pytest
 
 from paddock.errors import PaddockError
 from paddock.guests.local import LocalGuest
+from paddock.recipes.code import CodeTree, Distribution, LocalCode
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode
 from paddock.runtimes import codetree, sources
 from runtimes.test_codetree import PYTHON, tiny
 
@@ -96,9 +96,18 @@ def test_only_the_named_folders_are_unpacked(tmp_path: Path) -> None:
 
 def test_an_archive_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
     archive = source_archive(tmp_path, "tiny_agent-1.2/skills/../../../outside")
-    with pytest.raises(tarfile.FilterError):
+    with pytest.raises(PaddockError, match="neither a file nor a folder inside of them"):
         sources.unpack(archive, ("skills",), tmp_path / "deep/out")
     assert not (tmp_path / "outside").exists()
+
+
+def test_sources_are_unpacked_without_what_newer_pythons_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11.2 of Debian 12 has no filters for archives."""
+    monkeypatch.setattr(tarfile.TarFile, "extract", None)
+    monkeypatch.setattr(tarfile.TarFile, "extractall", None)
+    archive = source_archive(tmp_path, "tiny_agent-1.2/skills/a/SKILL.md")
+    sources.unpack(archive, ("skills",), tmp_path / "out")
+    assert (tmp_path / "out/skills/a/SKILL.md").is_file()
 
 
 def test_folders_come_from_the_kept_archive_without_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

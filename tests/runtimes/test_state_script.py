@@ -97,6 +97,18 @@ def text(lab: Lab, path: str) -> str:
     return (lab.home / path).read_text()
 
 
+def test_apply_removes_what_a_killed_run_had_begun_to_write(lab: Lab) -> None:
+    lab.apply(secret(overwrite=True), **{"0": "a key"})
+    for path in ("my work/SOUL.md", ".hermes/.env", ".hermes/auth.json"):
+        begun = lab.home / f"{path}.paddock-a1B2c3"
+        begun.write_text("half a ")
+        if lab.owner:
+            os.chown(begun, UID, UID)
+    lab.apply(secret(overwrite=True), **{"0": "another key"})
+    assert text(lab, ".hermes/auth.json") == "another key"
+    assert list(lab.home.rglob("*.paddock-*")) == []
+
+
 def test_apply_creates_the_files_and_directories_of_the_state_for_the_agent(lab: Lab) -> None:
     lab.apply()
     assert text(lab, "my work/SOUL.md") == "planted\n"

@@ -38,6 +38,23 @@ def test_a_request_whose_answer_is_lost_is_still_performed(api: Api) -> None:
     assert api.cluster.configs.exists(100)
 
 
+def test_a_lost_answer_may_be_a_status_of_the_proxy(api: Api) -> None:
+    api.rule("lose", "596", method="POST", path="/nodes/*/lxc")
+    answer = api.ask("POST", "/nodes/pve/lxc", vmid=100, ostemplate=TEMPLATE, rootfs="local-lvm:2")
+    assert (answer.status_code, answer.content) == (596, b"")
+    for task in api.cluster.tasks.newest_first():
+        task.ended.wait(5)
+    assert api.cluster.configs.exists(100)
+
+
+def test_a_crashed_task_leaves_its_lock(api: Api) -> None:
+    api.rule("crash-task", path="/nodes/*/lxc")
+    task = api.create(100)
+    assert task.exitstatus == "unexpected status"
+    assert api.cluster.configs.load(100, "pve").options["lock"] == "create"
+    assert api.reason("PUT", "/nodes/pve/lxc/100/config", cores=1) == "CT is locked (create)"
+
+
 def test_tasks_end_with_injected_errors_and_warnings(api: Api) -> None:
     api.rule("fail-task", "the disk is on fire", path="*/status/start")
     api.rule("warn-task", "smoke", path="*/status/stop")
@@ -64,7 +81,13 @@ def test_the_console_removes_a_lock_that_was_left_behind(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"kind": "nonsense"}, {"kind": "answer", "value": "x"}, {"kind": "slow"}, {"kind": "reset", "x": 1}],
+    [
+        {"kind": "nonsense"},
+        {"kind": "answer", "value": "x"},
+        {"kind": "slow"},
+        {"kind": "lose", "value": "x"},
+        {"kind": "reset", "x": 1},
+    ],
 )
 def test_an_invalid_fault_is_rejected_with_a_hint(wrong: dict[str, object]) -> None:
     with pytest.raises(SandboxError) as caught:

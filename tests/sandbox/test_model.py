@@ -6,8 +6,10 @@ import json
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -239,6 +241,19 @@ def test_the_http_api_answers_and_checks_the_key() -> None:
 
         assert fetch(f"{url}/chat/completions", {"messages": "no"})[0] == 400
         assert fetch(f"{url}/nothing")[0] == 404
+
+
+def test_the_log_has_each_answered_prompt_with_its_time(tmp_path: Path) -> None:
+    log = tmp_path / "answered.jsonl"
+    before = time.time()
+    with serve(key="sk-test", log=log) as url:
+        fetch(f"{url}/chat/completions", request("Say ok."))
+        fetch(f"{url}/chat/completions", request("Say ok again.") | {"stream": True})
+        fetch(f"{url}/chat/completions", request("Say no."), key="sk-wrong")
+        fetch(f"{url}/chat/completions", request("Fail with 503"))
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["prompt"] for line in lines] == ["Say ok.", "Say ok again."]
+    assert before <= lines[0]["at"] <= lines[1]["at"] <= time.time()
 
 
 def test_the_model_runs_as_a_program_until_sigterm() -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from paddock.backups import Destination
 from paddock.backups.folder import FolderDestination
-from paddock.backups.repository import Repository
-from paddock.backups.restic import ResticDestination
 from paddock.spec.agent_id import AgentId
 from paddock.spec.backup import BackupSpec
 
@@ -22,5 +20,8 @@ def destination_for(
     """
     if spec.to.folder is not None:
         return FolderDestination(folder / spec.to.folder.expanduser() / str(agent), spec.recipients)
+    from paddock.backups.repository import Repository
+    from paddock.backups.restic import ResticDestination
+
     assert spec.to.restic is not None  # noqa: S101 - exactly one of them is set
     return ResticDestination(Repository(spec.to.restic, folder, until), agent, say)

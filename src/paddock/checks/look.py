@@ -18,7 +18,7 @@ from paddock.runtimes.program import program
 # Folders that are searched for secrets after the others, because an agent can fill them with files, and the search ends
 # after some seconds.
 _OPEN_FOLDERS: Final = ("/run", "/tmp", "/var/tmp")  # noqa: S108
-_SECONDS: Final = 150
+SECONDS: Final = 150
 MACHINE: Final = [
     f"paddock.checks.machine.{name}"  # each may import the ones before it
     for name in ("files", "processes", "output", "state", "shipped", "isolation", "ports", "leaks", "main")
@@ -46,9 +46,33 @@ class RuntimeArgvs:
 
 def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) -> dict[str, Any]:
     """Return the facts about the agent; with ``quick``, only those that a quick verification needs."""
+    argv = ["python3", "-I", "-c", machine_program()]
+    asked = question(subject, argvs, quick=quick)
+    found = facts(expect(guest, "looking at the agent", argv, stdin=asked, deadline=SECONDS))
+    if found is None:
+        raise PaddockError(f"the program of verify on {guest.name} printed no facts")
+    return found
+
+
+def machine_program() -> str:
+    """Return the Python program that reads a question on the machine and prints facts."""
+    return program(*MACHINE)
+
+
+def facts(printed: str) -> dict[str, Any] | None:
+    """Return the facts that the program printed; None if it printed something else."""
+    try:
+        return dict(json.loads(printed))
+    except (ValueError, TypeError):
+        return None
+
+
+def question(subject: Subject, argvs: RuntimeArgvs, *, quick: bool, only_running: bool = False) -> bytes:
+    """Return the question for the program. With ``only_running``, it prints nothing unless the agent is running."""
     paths, own = subject.paths, f"{subject.paths.state}/.paddock"
-    question = {
+    asked = {
         "all": not quick,
+        "only_running": only_running,
         "supervisor": list(argvs.inspect),
         "processes": list(subject.processes),
         "lease_file": f"{own}/lease",
@@ -73,9 +97,4 @@ def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) ->
             ],
         },
     }
-    argv = ["python3", "-I", "-c", program(*MACHINE)]
-    printed = expect(guest, "looking at the agent", argv, stdin=json.dumps(question).encode(), deadline=_SECONDS)
-    try:
-        return dict(json.loads(printed))
-    except ValueError:
-        raise PaddockError(f"the program of verify on {guest.name} printed no facts: {printed[:200]!r}") from None
+    return json.dumps(asked).encode()

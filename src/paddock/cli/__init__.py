@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -53,45 +54,28 @@ def _options(
     _debug = debug
 
 
-def import_verbs() -> None:
-    """Import the module of every verb. Each module registers its commands when it is imported."""
-    from paddock.cli import (  # noqa: F401
-        adopt,
-        ask,
-        backup,
-        chat,
-        check,
-        console,
-        cycle,
-        doctor,
-        down,
-        drill,
-        enter,
-        forget,
-        init,
-        memory,
-        outputs,
-        plan,
-        rename,
-        restart,
-        restore,
-        run,
-        sandbox,
-        schedule,
-        schema,
-        secrets,
-        status,
-        template,
-        timings,
-        up,
-        upgrade,
-        verify,
-    )
+# The modules of the verbs, in the order of the help. A verb is in the module of its name, or in the one named below.
+_MODULES: Final = (
+    *("adopt", "ask", "backup", "chat", "check", "console", "cycle", "doctor", "down", "drill", "enter", "forget"),
+    *("init", "memory", "outputs", "plan", "rename", "restart", "restore", "run", "sandbox", "schedule", "schema"),
+    *("secrets", "status", "template", "timings", "up", "upgrade", "verify"),
+)
+_ELSEWHERE: Final = {
+    **{"sessions": "chat", "rollback": "upgrade"},
+    **dict.fromkeys(("shell", "exec", "logs", "forward"), "enter"),
+}
+
+
+def import_verbs(asked: str | None = None) -> None:
+    """Import the module of a verb, or all of them if there is no such verb. A module registers its commands."""
+    module = _ELSEWHERE.get(asked or "", asked)
+    for name in [module] if module in _MODULES else _MODULES:
+        import_module(f"paddock.cli.{name}")
 
 
 def main() -> None:
     """Run the command line. Every error is printed as a message with an exit code, without a traceback."""
-    import_verbs()
+    import_verbs(next((word for word in sys.argv[1:] if not word.startswith("-")), None))
     from paddock.secret import MaskedStream
 
     # The handlers raise, so that `finally` blocks end the processes that were started.

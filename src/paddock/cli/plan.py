@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -28,11 +29,12 @@ def plan(
     from paddock.plan.step import Plan
     from paddock.run import verbs
     from paddock.run.journal import past_runs
+    from paddock.run.parallel import side_by_side
     from paddock.run.remnants import left_over
     from paddock.run.usual import usual_seconds
 
     with looking(file, only, sets, new=new) as agents:
-        plans = [verbs.plan(agent) for agent in agents]
+        plans = side_by_side(agents, partial(verbs.plan, shared=True))
         left = left_over(agents) if not only else []
     usual = usual_seconds(past_runs(20))
     if as_json:

@@ -42,4 +42,4 @@ def up(
 
     asked = Asked(recreate=recreate, pull=pull)
     with changing("up", file, only, jobs, sets, patient=not no_wait, new=new) as agents:
-        print("\n".join(each(agents, jobs, partial(verbs.up, asked=asked))))
+        print("\n".join(each(agents, jobs, partial(verbs.up, asked=asked, shared=len(agents) > 1))))

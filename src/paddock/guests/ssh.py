@@ -11,12 +11,13 @@ import hashlib
 import os
 import re
 import shlex
+import shutil
 import signal
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -59,6 +60,7 @@ Host *
 SendEnv -*
 """
 _INTERRUPTED: Final = 130
+_UNUSED_SECONDS: Final = 3600  # far longer than ssh takes to read a file after it was started
 _SSH_FAILED: Final = 255  # ssh's own exit code; none of Paddock's remote programs uses it
 
 
@@ -76,10 +78,16 @@ class SshGuest:
     key: Path | None = None
     host_keys: tuple[str, ...] = ()
     jump: str | None = None
+    control: Path | None = None  # of a connection that `run` uses; if it has ended, ssh connects as usual
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
-        result = process.run([*self._ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
-        return self._reached(result)
+        through = ["-S", str(self.control)] if self.control else []
+        command = [*self._ssh, *through, self.address, "--", shlex.join(argv)]
+        return self._reached(process.run(command, stdin=stdin, deadline=deadline))
+
+    def sharing(self, control: Path, argv: Sequence[str]) -> list[str]:
+        """Return the command that opens a connection for other commands, for as long as a program runs."""
+        return [*self._ssh, "-M", "-S", str(control), self.address, "--", shlex.join(argv)]
 
     def _reached(self, result: Result) -> Result:
         """Return the result of a program on the machine; an error if it is ssh that failed."""
@@ -214,14 +222,25 @@ def _cached_file(kind: str, text: str) -> Path:
 def _write_if_changed(path: Path, text: str) -> Path:
     try:
         if path.read_text() == text:
+            with suppress(OSError):  # the cache may be read-only
+                os.utime(path)
             return path
     except (OSError, ValueError):
         pass
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_unused(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent) as unfinished:
         (Path(unfinished) / "file").write_text(text)
         (Path(unfinished) / "file").replace(path)
     return path
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove files that no run has used for a while: every recreated machine has another key, and so another file."""
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if path.lstat().st_mtime < time.time() - _UNUSED_SECONDS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()  # a folder is of a run that was killed
 
 
 @functools.cache

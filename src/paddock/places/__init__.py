@@ -275,6 +275,14 @@ class Place(Protocol[Observed, Own]):
         """Read the place, after changes of that agent that are still under way have ended. Changes nothing."""
         ...
 
+    def observed(self, want: MachineWant | None = None) -> Observed | None:
+        """Return the observation that the agents of a run share, which is read when it is first asked for.
+
+        None once this run has changed the place, and while a change of that agent is under way. It is for reports, and
+        to find out that nothing is to be done; steps are planned from ``observe``.
+        """
+        ...
+
     def plan(self, goal: Goal, want: MachineWant, seen: Observed) -> MachinePlan:
         """Return the steps to a goal. Pure."""
         ...

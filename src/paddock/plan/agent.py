@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from paddock.errors import PaddockError
 from paddock.plan import account, container, namesakes, packages, state
@@ -97,6 +97,8 @@ class AgentSeen:
     account: str = ""  # of the current bundle, in the form of the wanted one
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
+    # What the quick checks of `verify` need to know, if it was read at the same time. Plans do not depend on it.
+    facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     said: str = ""  # the message of a unit that failed
     container: ContainerSeen = field(default_factory=ContainerSeen)
     left: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by engine: software in a container left behind

@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.litellm.recipe import Litellm
-from paddock.recipes.service import Service
-from paddock.recipes.workload import Recipe
 from paddock.spec import load as loading
 from paddock.spec.kinds import Kinds
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec, Spec
 
+if TYPE_CHECKING:
+    from paddock.recipes.workload import Recipe
+
+
+def _hermes() -> Recipe[Any]:
+    from paddock.recipes.hermes.recipe import Hermes
+
+    return Hermes()
+
+
+def _litellm() -> Recipe[Any]:
+    from paddock.recipes.litellm.recipe import Litellm
+
+    return Litellm()
+
+
+def _service() -> Recipe[Any]:
+    from paddock.recipes.service import Service
+
+    return Service()
+
+
 # A new kind is a folder beside this file, and an entry here.
-KINDS: Final[Kinds[Recipe[Any]]] = Kinds(
-    Hermes(),
-    Litellm(),
-    Service(),
-)
+KINDS: Final[Kinds[Recipe[Any]]] = Kinds(hermes=_hermes, litellm=_litellm, service=_service)
 
 
 def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:

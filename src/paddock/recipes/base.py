@@ -1,17 +1,23 @@
-"""The default answers of a recipe."""
+"""The default answers of a recipe.
+
+`check` imports it, and needs only the code: all else that recipes return is imported when it is asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from paddock.recipes.checks import Check
-from paddock.recipes.conversation import Conversation
-from paddock.recipes.model_gateway import ModelServer, Offer
-from paddock.recipes.workload import CodeTree, Distribution, Keeping, Paths, Traces
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.models import AgentSpec
+
+if TYPE_CHECKING:
+    from paddock.recipes.checks import Check
+    from paddock.recipes.code import CodeTree, Distribution
+    from paddock.recipes.conversation import Conversation
+    from paddock.recipes.model_gateway import ModelServer, Offer
+    from paddock.recipes.workload import Keeping, Paths, Traces
 
 OwnSpec = TypeVar("OwnSpec", bound=AgentSpec)
 
@@ -50,9 +56,13 @@ class BaseRecipe(Generic[OwnSpec]):
         return ()
 
     def traces(self, agent: OwnSpec) -> Traces:
+        from paddock.recipes.workload import Traces
+
         return Traces()
 
     def keeping(self, agent: OwnSpec) -> Keeping:
+        from paddock.recipes.workload import Keeping
+
         return Keeping()
 
     def harmless(self, agent: OwnSpec, model: str | None, ports: Mapping[str, int]) -> AgentSpec | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from paddock.recipes.workload import Paths, StateFile
+from typing import TYPE_CHECKING
+
 from paddock.spec.models import AgentSpec
+
+if TYPE_CHECKING:
+    from paddock.recipes.workload import Paths, StateFile
 
 
 def working_directory(agent: AgentSpec, paths: Paths) -> str:
@@ -25,4 +29,6 @@ def place_of(agent: AgentSpec, document: str) -> str:
 
 def documents(agent: AgentSpec) -> tuple[StateFile, ...]:
     """Return the documents as files of the state."""
+    from paddock.recipes.workload import StateFile
+
     return tuple(StateFile(place_of(agent, name), document.text or "") for name, document in agent.documents.items())

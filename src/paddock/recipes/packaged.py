@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from pydantic import Field, model_validator
 
 from paddock.errors import BadInput
 from paddock.recipes.base import BaseRecipe
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
+from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.spec.agent import AgentSpec
-from paddock.spec.fields import LocalPath, PythonPackage, Version
+from paddock.spec.fields import LocalPath, PythonPackage, Version, no_items, no_keys
 from paddock.spec.files import text_of, unreadable
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.suspects import suspects
@@ -46,15 +45,15 @@ class PackagedSpec(AgentSpec):
         None, description="a wheel or a folder of sources to install, instead of a version"
     )
     extras: list[str] = Field(
-        default_factory=list, description="more extras of the package, beside those that other keys need"
+        default_factory=no_items, description="more extras of the package, beside those that other keys need"
     )
     python_packages: list[PythonPackage] = Field(
-        default_factory=list,
+        default_factory=no_items,
         description="more Python packages for its code, like plugins: NAME or NAME==VERSION;"
         " `paddock template lock` makes the lock that they need",
     )
     settings: dict[str, Any] = Field(
-        default_factory=dict, description="the program's own configuration; Paddock passes it on"
+        default_factory=no_keys, description="the program's own configuration; Paddock passes it on"
     )
     config_file: LocalPath | None = Field(
         None, description="a YAML file with the program's configuration, instead of settings"
@@ -255,6 +254,8 @@ def _of_wheel(path: Path) -> tuple[str, str]:
 
 
 def _of_folder(path: Path) -> tuple[str, str]:
+    import tomllib
+
     try:
         project = tomllib.loads((path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         return str(project["name"]), str(project["version"])

@@ -9,6 +9,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 _HEAD: Final = "%YAML 1.1\n---\n"
+_texts: Final[dict[str, str]] = {}  # by tree: many agents of a file have the same settings, and writing them takes time
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,6 +26,13 @@ def dump(tree: Mapping[str, Any]) -> str:
 
     They read YAML 1.1, in which a plain `off`, `yes` or `1:30` is not a text. Paddock's own file is YAML 1.2.
     """
+    same = repr(tree)  # of plain values, which it tells apart
+    if same not in _texts:
+        _texts[same] = _dumped(tree)
+    return _texts[same]
+
+
+def _dumped(tree: Mapping[str, Any]) -> str:
     text = StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 1)  # quotes those texts

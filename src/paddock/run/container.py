@@ -11,7 +11,8 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.plan.image import Image
 from paddock.process import CommandFailed
-from paddock.recipes.workload import CodeTree, Paths, Workload
+from paddock.recipes.code import CodeTree
+from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes import machine
 from paddock.spec.agent_id import AgentId
 from paddock.visible import lines

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paddock.guests import Guest, expect
-from paddock.recipes.workload import CodeTree
+from paddock.recipes.code import CodeTree
 from paddock.runtimes import codetree, machine
 
 

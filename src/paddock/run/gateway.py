@@ -63,4 +63,5 @@ def _seen_host(gateway: Located) -> str | None:
 
 
 def _address(agent: Located) -> str | None:
-    return agent.place.machine(agent.machine_want, agent.place.observe(agent.machine_want)).address
+    seen = agent.place.observed(agent.machine_want) or agent.place.observe(agent.machine_want)
+    return agent.place.machine(agent.machine_want, seen).address

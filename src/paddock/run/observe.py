@@ -34,9 +34,17 @@ class Observation:
         return InsideSeen(self.agent, refusal, stopped=self.machine.status == "stopped")
 
 
-def observe(agent: Located) -> Observation:
-    """Read the place, and the inside of the machine if it can be reached."""
-    seen = agent.place.observe(agent.machine_want)
+def observe(agent: Located, *, shared: bool = False) -> Observation:
+    """Read the place, and the inside of the machine if it can be reached.
+
+    ``shared``: an observation of the place that other agents of the run use too will do.
+    """
+    found = agent.place.observed(agent.machine_want) if shared else None
+    return observe_inside(agent, found or agent.place.observe(agent.machine_want))
+
+
+def observe_inside(agent: Located, seen: PlaceSeen) -> Observation:
+    """Read the inside of a machine that was observed, if it can be reached."""
     machine = agent.place.machine(agent.machine_want, seen)
     guest = agent.place.guest(agent.machine_want, seen, {})
     if guest is None:

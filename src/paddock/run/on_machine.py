@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import assert_never
+from dataclasses import replace
+from typing import Final, assert_never
 
 from paddock.checks.line import as_text
+from paddock.checks.look import facts, machine_program
 from paddock.errors import PaddockError, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.guests.report import records
@@ -44,6 +46,7 @@ from paddock.plan.actions import (
 )
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
+from paddock.recipes.workload import Verdict
 from paddock.run import mounts, restoring, upgrading
 from paddock.run.ask import healthy
 from paddock.run.container import get_image, pull_image, remove_container, start_engine, try_image, usable_image
@@ -51,22 +54,23 @@ from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 from paddock.run.saved_states import destination_of_states
-from paddock.run.verify import is_healthy, ports_of_others, verify_when_settled
+from paddock.run.verify import is_healthy, ports_of_others, quick_question, verify_when_settled
 from paddock.runtimes import FORMER, UNSAVED, codetree, machine
 from paddock.runtimes.engine import UNSEEN
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines, one_line
+
+_PATIENCE: Final = 3.0  # seconds that the machine waits for the agent to listen, before its units are looked at
 
 
 class OnMachine:
     """The real machine side: runs the runtimes' programs through guests."""
 
     def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        argv = _knowing_the_version(agent, agent.runtime.observe(agent.packages))
         end = time.monotonic() + patience
         while True:
             try:
-                return AgentSeen.from_records(records(expect(guest, "observing the agent", argv)))
+                return _looked_at(agent, guest) if isinstance(agent, Resolved) else _observed(agent, guest)
             except Unreachable:
                 if time.monotonic() >= end:
                     raise
@@ -155,8 +159,14 @@ class OnMachine:
         probe = agent.probes("").health
         end = time.monotonic() + agent.spec.verify.timeout
         pause = 0.1
-        while not (health := healthy(guest, agent.paths, agent.runtime, probe)).ok:
-            found = self.look(agent, guest)
+
+        def asked() -> Verdict:
+            # Waiting on the machine takes no further connections. A failed unit is noticed between two waits.
+            patience = max(min(_PATIENCE, end - time.monotonic()), 0.0)
+            return healthy(guest, agent.paths, agent.runtime, probe, patience=patience)
+
+        while not (health := asked()).ok:
+            found = _observed(agent, guest)
             failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
                 what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
@@ -179,6 +189,25 @@ class OnMachine:
         if agent.version:
             upgrading.record_verified(agent, guest)
         expect(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
+
+
+def _observed(agent: Located, guest: Guest) -> AgentSeen:
+    return AgentSeen.from_records(records(expect(guest, "observing the agent", _observe(agent))))
+
+
+def _looked_at(agent: Resolved, guest: Guest) -> AgentSeen:
+    """Observe an agent, and read what its quick checks need in the same round trip, in case nothing has to change."""
+    if agent.runtime.foreground:
+        return _observed(agent, guest)
+    argv = machine.observe_and_look(_observe(agent), agent.paths, agent.bundle.id, machine_program())
+    printed = expect(guest, "observing the agent", argv, stdin=quick_question(agent), deadline=90)
+    # The report ends with the last NUL byte: JSON has none.
+    report, end, found = printed.rpartition("\0")
+    return replace(AgentSeen.from_records(records(report + end or printed)), facts=facts(found))
+
+
+def _observe(agent: Located) -> Sequence[str]:
+    return _knowing_the_version(agent, agent.runtime.observe(agent.packages))
 
 
 def _resolved(agent: Located) -> Resolved:
@@ -250,13 +279,25 @@ def _try_code(agent: Resolved, builder: Guest, container: AgentContainer) -> Non
 
 
 def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
-    if agent.copy_of is None:
-        # A machine that did not exist when the run was planned may have the state of a copy, which could not act yet.
+    argv = _knowing_the_version(agent, argv)
+    # A machine that did not exist when the run was planned may have the state of a copy, which could not act yet.
+    first = argv if agent.copy_of else restoring.unless_set_aside(agent, argv)
+    try:
+        told = _configured(agent, guest, first)
+    except CommandFailed as failure:
+        if first is argv or failure.result.code != restoring.SET_ASIDE:
+            raise
         for line in lines(restoring.make_whole(agent, guest)):
             agent.reporter.say(line)
-    argv = _knowing_the_version(agent, argv)
+        told = _configured(agent, guest, argv)
+    for line in lines(told):
+        agent.reporter.say(line)
+
+
+def _configured(agent: Resolved, guest: Guest, argv: Sequence[str]) -> str:
+    """Send the bundle and the secrets to a program on the machine, and return what it printed."""
     try:
-        told = expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
+        return expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
     except CommandFailed as failure:
         if failure.result.code == UNSAVED:
             raise WorldChanged(f"the state of {agent.name} is one of another version") from failure
@@ -264,8 +305,6 @@ def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
             raise
         # The machine was stopped or did not exist when the run was planned.
         raise WorldChanged(f"{agent.name} is not in project {agent.project} yet") from failure
-    for line in lines(told):
-        agent.reporter.say(line)
 
 
 def _check_size(guest: Guest, volume: str, path: str, size: int) -> None:

@@ -15,7 +15,7 @@ Values = Mapping[str, str | int | None]
 def outputs(agent: Deployment) -> Values:
     """Return number, host name and address of the machine; None for those it does not have."""
     want = locate(agent).machine_want
-    machine = agent.place.machine(want, agent.place.observe(want))
+    machine = agent.place.machine(want, agent.place.observed(want) or agent.place.observe(want))
     return {"vmid": machine.number, "hostname": machine.hostname, "address": machine.address}
 
 

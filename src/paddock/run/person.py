@@ -14,7 +14,7 @@ from paddock.visible import one_line
 def script(agent: Deployment) -> Iterator[str]:
     """Yield the commands that a person has to run for `up`, with reasons as shell comments."""
     located = locate(agent)
-    seen = observe(located)
+    seen = observe(located, shared=True)
     plan = agent.place.plan(Goal.UP, located.machine_want, seen.place)
     steps = [step for step in plan.steps if step.commands]
     for refusal in plan.refusals:

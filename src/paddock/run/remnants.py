@@ -72,7 +72,8 @@ def left_over(agents: Sequence[Deployment]) -> list[Left]:
 def _remnants(agent: Deployment) -> Iterator[Remnant]:
     names = {agent.name, *agent.others}
     try:
-        yield from agent.place.remnants(agent.project, names, agent.place.observe())
+        seen = agent.place.observed() or agent.place.observe()
+        yield from agent.place.remnants(agent.project, names, seen)
         if agent.place.traits.keeps_machine:
             yield from _on_host(locate(agent), names)
     except PaddockError:

@@ -44,13 +44,17 @@ class Reporter:
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Write the outcome of the run to the journal when the context ends."""
+        """Write the outcome of the run to the journal when the context ends, and close it."""
         try:
             yield
         except BaseException:
             self.write("end", outcome="failed")
             raise
-        self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
+        else:
+            self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
+        finally:
+            if self._journal:
+                self._journal.close()
 
     @contextmanager
     def showing(self, title: str) -> Iterator[_Shown]:

@@ -16,8 +16,9 @@ from paddock.places import CacheWant, MachineWant
 from paddock.plan.agent import AgentWant
 from paddock.plan.container import ContainerWant
 from paddock.plan.upgrades import IMAGE
+from paddock.recipes.code import CodeTree
 from paddock.recipes.model_gateway import ModelServer
-from paddock.recipes.workload import CodeTree, Paths, Probes, Workload
+from paddock.recipes.workload import Paths, Probes, Workload
 from paddock.run import gateway as gateways
 from paddock.run.contents import TemplateContents
 from paddock.run.deployment import Deployment

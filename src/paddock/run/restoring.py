@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final
 
@@ -23,6 +23,7 @@ _MODULES: Final = ("layout", "folders", "reading", "receive", "aside", "restorat
 _BLOCK: Final = 1 << 20
 _MOST_SAID: Final = 8 << 20
 _MOST_LINES: Final = 20
+SET_ASIDE: Final = 79  # an exit code
 
 
 def receive_state(agent: Located, guest: Guest) -> None:
@@ -122,10 +123,18 @@ def restoration(agent: Located, guest: Guest, what: str) -> str:
     return expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
 
 
+def unless_set_aside(agent: Located, argv: Sequence[str]) -> list[str]:
+    """Return an argv that ends with ``SET_ASIDE`` if something of the state is set aside, and is this one otherwise.
+
+    The state was that of a copy then, and is made whole first. To ask for it alone would be another connection.
+    """
+    looked = f'if [ -d "$1" ]; then exit {SET_ASIDE}; fi; shift; exec "$@"'
+    return ["sh", "-c", looked, "paddock", f"{agent.paths.state}/.paddock/set-aside", *argv]
+
+
 def make_whole(agent: Located, guest: Guest) -> str:
-    """Put back what was set aside when the state was that of a copy; return what was done, if anything."""
-    aside = f"{agent.paths.state}/.paddock/set-aside"
-    return restoration(agent, guest, "whole") if guest.run(["test", "-d", aside]).ok else ""
+    """Put back what was set aside when the state was that of a copy; return what was done."""
+    return restoration(agent, guest, "whole")
 
 
 def stop(agent: Located, guest: Guest) -> None:

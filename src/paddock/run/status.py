@@ -13,6 +13,7 @@ from paddock.run.ask import healthy
 from paddock.run.backups_seen import BackupsAsked
 from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation, observe, reach
+from paddock.run.parallel import side_by_side
 from paddock.run.remnants import Left
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
@@ -58,7 +59,7 @@ class Status:
         """
         asked = backups or BackupsAsked(deployment, _PATIENCE)
         located = locate(deployment)
-        seen = observe(located)
+        seen = observe(located, shared=True)
         health = health_of(located, seen)
         inside = seen.agent
         image = inside.container.image.runs if inside else None
@@ -102,8 +103,8 @@ class Status:
 
 def statuses(agents: Sequence[Deployment], *, updates: bool = False) -> list[Status]:
     """Return the status of each agent. All destinations of backups are asked first, and answer meanwhile."""
-    asked = [BackupsAsked(agent, _PATIENCE) for agent in agents]
-    return [Status.of(agent, backups, updates=updates) for agent, backups in zip(agents, asked, strict=True)]
+    asked = {agent.name: BackupsAsked(agent, _PATIENCE) for agent in agents}
+    return side_by_side(agents, lambda agent: Status.of(agent, asked[agent.name], updates=updates))
 
 
 def health_of(agent: Located, seen: Observation) -> Verdict | None:

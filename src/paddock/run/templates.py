@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paddock.errors import BadInput
-from paddock.places import TemplateInfo
+from paddock.places import PlaceSeen, TemplateInfo, Templates, TemplateWant
 from paddock.plan import verbs as plans
+from paddock.plan.actions import InstallContents
+from paddock.plan.step import Plan
 from paddock.process import CommandFailed
+from paddock.recipes.code import Distribution
 from paddock.recipes.packaged import LOCKS
-from paddock.recipes.workload import Distribution
 from paddock.run.deployment import Deployment
-from paddock.run.lock import place_lock
-from paddock.run.observe import observe
-from paddock.run.perform import carry_out
-from paddock.run.resolve import locate
+from paddock.run.observe import Observation
+from paddock.run.resolve import Located, locate
+from paddock.run.verbs import converge
 from paddock.runtimes import codetree
 from paddock.runtimes.package_index import OLDEST_PYTHON, newest
 
@@ -28,11 +30,30 @@ def build(agents: Sequence[Deployment], *, rebuild: bool) -> Iterator[str]:
         if templates is None or want.template is None:
             yield f"{located.name}: its machine does not use a template"
             continue
-        with place_lock(located.place):
-            seen = observe(located)
-            plan = plans.template(located.name, templates.plan(want, seen.place, rebuild=rebuild))
-            carry_out(located, plan, seen)
-        yield f"{located.name}: template {want.template.id} {'exists' if plan.empty else 'is built'}"
+        order = _Order(located, templates, want.template, rebuild)
+        converge(located, order.plan)
+        yield f"{located.name}: template {want.template.id} {'is built' if order.builds else 'exists'}"
+
+
+@dataclass
+class _Order:
+    """A template to build, unless it exists or an earlier attempt of this run has finished it."""
+
+    agent: Located
+    templates: Templates[PlaceSeen]
+    want: TemplateWant
+    rebuild: bool
+    known: frozenset[int] | None = None  # the templates with these contents at the first attempt
+    builds: bool = False
+
+    def plan(self, seen: Observation) -> Plan:
+        listed = self.templates.listed(seen.place)
+        there = frozenset(info.number for info in listed if info.finished and info.template == self.want.id)
+        self.known = there if self.known is None else self.known
+        again = self.rebuild and there <= self.known
+        found = self.templates.plan(self.agent.machine_want, seen.place, rebuild=again)
+        self.builds = self.builds or any(isinstance(step.action, InstallContents) for step in found.steps)
+        return plans.template(self.agent.name, found)
 
 
 def listed(agents: Sequence[Deployment]) -> list[dict[str, Any]]:

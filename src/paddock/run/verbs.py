@@ -17,7 +17,7 @@ from paddock.run import upgrading
 from paddock.run.deployment import Deployment
 from paddock.run.gateway import GatewayUnknown
 from paddock.run.lock import agent_lock, place_lock
-from paddock.run.observe import Observation, observe, reach
+from paddock.run.observe import Observation, observe, observe_inside, reach
 from paddock.run.perform import Progress, carry_out
 from paddock.run.resolve import NOTHING_MORE, Asked, Located, Resolved, locate, resolve
 from paddock.run.strays import RootDisk
@@ -25,16 +25,17 @@ from paddock.run.strays import RootDisk
 _ATTEMPTS: Final = 4
 
 
-def up(agent: Deployment, asked: Asked = NOTHING_MORE, *, agreed: Plan | None = None) -> str:
+def up(agent: Deployment, asked: Asked = NOTHING_MORE, *, agreed: Plan | None = None, shared: bool = False) -> str:
     """Bring an agent up; return a line about the result.
 
-    A person may have agreed to a plan. Then another plan is refused.
+    A person may have agreed to a plan. Then another plan is refused. With ``shared``, the run has several agents: one
+    observation of their place shows which of them have nothing to do.
     """
     with agent_lock(agent):
-        return upgrading.brought_up(agent, partial(_up, asked=asked, agreed=agreed))
+        return upgrading.brought_up(agent, partial(_up, asked=asked, agreed=agreed, shared=shared))
 
 
-def _up(agent: Deployment, *, asked: Asked, agreed: Plan | None) -> str:
+def _up(agent: Deployment, *, asked: Asked, agreed: Plan | None, shared: bool) -> str:
     located = locate(agent)
     resolved = resolve_or_refuse(located)
     wanted = resolved if isinstance(resolved, Resolved) else located
@@ -49,7 +50,8 @@ def _up(agent: Deployment, *, asked: Asked, agreed: Plan | None) -> str:
             )
         return found
 
-    plan, seen = converge(wanted, plan_for, progress)
+    unchanged = _unchanged(wanted, plan_for) if shared else None
+    plan, seen = unchanged or converge(wanted, plan_for, progress)
     if wanted.runtime.foreground:
         return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
     if progress.unverified:
@@ -63,6 +65,22 @@ def _up(agent: Deployment, *, asked: Asked, agreed: Plan | None) -> str:
         # The agent may still be starting: an earlier run may have been interrupted.
         carry_out(wanted, plans.answer(agent.name, "it is not healthy"), seen)
     return f"{agent.name}: nothing to do, and healthy"
+
+
+def _unchanged(agent: Located, plan_for: Callable[[Observation], Plan]) -> tuple[Plan, Observation] | None:
+    """Return the empty plan and its observation, if the observation that the run's agents share shows nothing to do.
+
+    A plan with steps is not carried out from it: another run may have changed the agent since the place was read.
+    """
+    place = agent.place.observed(agent.machine_want)
+    if place is None:
+        return None
+    seen = observe_inside(agent, place)
+    plan = plan_for(seen)
+    if not plan.empty or plan.partial:
+        return None
+    carry_out(agent, plan, seen)  # prints its notes
+    return plan, seen
 
 
 def resolve_or_refuse(agent: Located) -> Resolved | Refusal:
@@ -89,18 +107,18 @@ def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Pla
     return plans.up(agent.name, want, machine, seen.inside)
 
 
-def plan(agent: Deployment, asked: Asked = NOTHING_MORE) -> Plan:
+def plan(agent: Deployment, asked: Asked = NOTHING_MORE, *, shared: bool = False) -> Plan:
     """Resolve and observe an agent, and plan what `up` would change."""
     try:
-        return _plan(agent, asked)
+        return _plan(agent, asked, shared=shared)
     except upgrading.GoesBack as found:
-        return _plan(upgrading.as_before(agent, found.upgrade))
+        return _plan(upgrading.as_before(agent, found.upgrade), shared=shared)
 
 
-def _plan(agent: Deployment, asked: Asked = NOTHING_MORE) -> Plan:
+def _plan(agent: Deployment, asked: Asked = NOTHING_MORE, *, shared: bool) -> Plan:
     located = locate(agent)
     want = want_of(resolve_or_refuse(located), asked)
-    return plan_up(located, want, observe(located))
+    return plan_up(located, want, observe(located, shared=shared))
 
 
 def down(agent: Deployment, *, looked: bool = False) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from paddock.checks import asked, egress, judge, sockets
-from paddock.checks import backup as backup_checks
 from paddock.checks.line import Line, Outcome, as_text, by_topic
-from paddock.checks.look import RuntimeArgvs, look
+from paddock.checks.look import RuntimeArgvs, look, question
 from paddock.checks.subject import Subject
 from paddock.errors import PaddockError
 from paddock.guests import Guest
@@ -21,7 +21,6 @@ from paddock.places import PlaceSeen
 from paddock.recipes.workload import Command, Health, OpenPort
 from paddock.run import journal
 from paddock.run.ask import healthy
-from paddock.run.backups_seen import BackupsAsked
 from paddock.run.deployment import Deployment
 from paddock.run.mounts import problems
 from paddock.run.observe import Observation, expect_own_id, observe, reach
@@ -60,6 +59,9 @@ def verify(agent: Deployment) -> Report:
 
     Only here its backups are checked: `up` must not fail because a new agent has none yet.
     """
+    from paddock.checks import backup as backup_checks
+    from paddock.run.backups_seen import BackupsAsked
+
     backups = BackupsAsked(agent, _PATIENCE)
     report = _verify(agent)
     seen = backups.seen()
@@ -84,13 +86,22 @@ def is_healthy(agent: Resolved, seen: Observation) -> bool:
         guest = reach(agent, seen)
     except PaddockError:
         return False
-    return verify_through(agent, guest, seen.place, quick=True).ok
+    known = seen.agent.facts if seen.agent else None
+    return verify_through(agent, guest, seen.place, quick=True, known=known).ok
 
 
-def verify_through(agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bool) -> Report:
-    """Run the checks through a guest."""
+def quick_question(agent: Resolved) -> bytes:
+    """Return the question to an agent's machine for the facts of the quick checks."""
     subject = _subject(agent)
-    facts = look(guest, subject, _argvs(agent, subject), quick=quick)
+    return question(subject, _argvs(agent, subject), quick=True, only_running=True)
+
+
+def verify_through(
+    agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bool, known: Mapping[str, Any] | None = None
+) -> Report:
+    """Run the checks through a guest, or on facts that are known already."""
+    subject = _subject(agent)
+    facts = known or look(guest, subject, _argvs(agent, subject), quick=quick)
     inside = judge.lines(subject, facts, quick=quick)
     if not any(line.check == "health" for line in inside):
         health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
@@ -101,7 +112,7 @@ def verify_through(agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bo
 
 def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
     """Verify an agent that has just become healthy, and give checks that settle later up to 30 seconds."""
-    report = verify_through(agent, guest, agent.place.observe(agent.machine_want), quick=False)
+    report = _verify_beside(agent, guest)
     slow = [replace(check, quick=True, needs=None) for check in _subject(agent).asked if check.settles]
     if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
         return report
@@ -112,7 +123,16 @@ def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
         if not any(line.failed for line in asked.lines(slow, found)):
             break
         time.sleep(0.5)
-    return verify_through(agent, guest, agent.place.observe(agent.machine_want), quick=False)
+    return _verify_beside(agent, guest)
+
+
+def _verify_beside(agent: Resolved, guest: Guest) -> Report:
+    """Run all checks, and observe the place while the machine answers."""
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        place = beside.submit(agent.place.observe, agent.machine_want)
+        subject = _subject(agent)
+        known = look(guest, subject, _argvs(agent, subject), quick=False)
+        return verify_through(agent, guest, place.result(), quick=False, known=known)
 
 
 def ports_of_others(agent: Resolved, guest: Guest) -> Line | None:

@@ -21,8 +21,8 @@ from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
+from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.recipes.packaged import sources as source_files
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.runtimes import sources
 from paddock.runtimes.fetch import fetch, has_hash
 from paddock.runtimes.shell import script

@@ -11,8 +11,9 @@ exec 3<"$root/current/environment" 4<"$root/secrets.env" 5<"$root/generated.env"
 set -- /bin/sh -c "$as_account" paddock "$home" "$@"
 if [ -n "$user" ]; then
     setpriv=$(command -v setpriv)
-    # Root's environment may hold secrets. The agent does not get it.
-    set -- env -i ${TERM+TERM="$TERM"} ${LANG+LANG="$LANG"} PATH="$SYSTEM_PATH" HOME="$home" USER="$user" LOGNAME="$user" \
-        "$setpriv" --reuid "$user" --regid "$group" --init-groups --no-new-privs "$@"
+    PATH=$SYSTEM_PATH HOME=$home USER=$user LOGNAME=$user
+    set -- "$setpriv" --reuid "$user" --regid "$group" --init-groups --no-new-privs "$@"
+    unset TZ TMPDIR XDG_RUNTIME_DIR
 fi
-exec "$@"
+. ./without_secrets.sh
+without_secrets "$@"

@@ -54,6 +54,11 @@ def report_agents(manager: str, paths: Paths, agent: AgentId) -> Sequence[str]:
     return script("agents.sh", [manager, paths.etc.removesuffix("/current"), paths.state_link, str(agent)])
 
 
+def observe_and_look(observe: Sequence[str], paths: Paths, bundle_id: str, program: str) -> Sequence[str]:
+    """Return the argv that reports an agent, and runs a program that looks at it if the bundle is the current one."""
+    return script("observe_and_look.sh", [paths.etc, bundle_id, program, *observe])
+
+
 def report_version(paths: Paths, package: str) -> Sequence[str]:
     """Return the argv that reports the version of a Python package in the agent's current code."""
     return script("version.sh", [paths.etc.removesuffix("/current"), paths.code, package.replace("-", "_")])

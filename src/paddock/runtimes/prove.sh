@@ -1,5 +1,6 @@
 # Library: run a program of a code tree to prove that the tree works.
 # Expects: $python, an interpreter outside the tree; $home, an empty directory.
+. ./without_secrets.sh
 
 # Arguments: PROGRAM [ARGUMENT...]. With a program alone: whether nobody could run that program.
 as_nobody='import os, sys
@@ -15,7 +16,7 @@ os.execv(sys.argv[1], sys.argv[1:])'
 prove() ( # PROGRAM [ARGUMENT...]
     cd "$home"
     export HOME="$home"
-    [ "$(id -u)" = 0 ] || exec "$@"
+    [ "$(id -u)" = 0 ] || without_secrets "$@"
     alone="unshare --net --pid --fork --kill-child"
     if [ -n "${THROWAWAY-}" ]; then
         alone=
@@ -24,8 +25,8 @@ prove() ( # PROGRAM [ARGUMENT...]
         alone=
     fi
     # shellcheck disable=SC2086 # several words
-    "$python" -I -S -c "$as_nobody" "$1" || exec $alone "$@"
+    "$python" -I -S -c "$as_nobody" "$1" || without_secrets $alone "$@"
     chown 65534:65534 "$home"
     # shellcheck disable=SC2086 # several words
-    exec $alone "$python" -I -S -c "$as_nobody" "$@"
+    without_secrets $alone "$python" -I -S -c "$as_nobody" "$@"
 )

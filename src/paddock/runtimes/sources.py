@@ -17,7 +17,7 @@ from typing import IO, Final
 from urllib.parse import urlsplit
 
 from paddock.errors import PaddockError
-from paddock.recipes.workload import Distribution
+from paddock.recipes.code import Distribution
 
 _SECONDS: Final = 60.0  # without any data
 _LARGEST: Final = 512 << 20
@@ -69,8 +69,26 @@ def unpack(archive: Path, folders: Sequence[str], target: Path) -> None:
             if not members:
                 raise PaddockError(f"{archive.name} has no folder {folder}")
             for member in members:
-                member.name = str(PurePosixPath(*PurePosixPath(member.name).parts[1:]))
-                tar.extract(member, target, filter="data")
+                _extract(tar, member, target)
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    """Copy a file or folder without the folder around everything.
+
+    Not with `TarFile.extract`: the Python of Debian 12 has no filters yet, which keep a member inside of the target.
+    """
+    name = PurePosixPath(*PurePosixPath(member.name).parts[1:])
+    path = target / name
+    content = tar.extractfile(member) if member.isfile() else None
+    if ".." in name.parts or not (member.isdir() or content):
+        raise PaddockError(f"the sources have {member.name}, which is neither a file nor a folder inside of them")
+    if content is None:
+        path.mkdir(parents=True, exist_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with content, path.open("wb") as file:
+        shutil.copyfileobj(content, file)
+    path.chmod(0o755 if member.mode & 0o100 else 0o644)
 
 
 def _offered(wanted: Distribution, index: str) -> tuple[str, str]:

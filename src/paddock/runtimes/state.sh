@@ -22,6 +22,12 @@ set_aside='if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
     mv -T -- "$1" "$1.found-$(date +%s)"
 fi'
 
+# shellcheck disable=SC2016 # the shell that gets it expands it
+# Print the name of a new, empty file beside another one. A run that was killed may have left such a file, perhaps with a
+# secret in it.
+new_beside='rm -f -- "$1".paddock-?????? 2>/dev/null || true
+mktemp -- "$1.paddock-XXXXXX"'
+
 write_as_agent() { # PATH: from stdin; under another name first, so that the file is never incomplete
     # shellcheck disable=SC2016 # the agent's shell expands it
     as_agent sh -c '
@@ -29,11 +35,11 @@ write_as_agent() { # PATH: from stdin; under another name first, so that the fil
         umask 077
         cd "$1"
         case "$2" in */*) mkdir -p -- "${2%/*}" ;; esac
-        new=$(mktemp -- "$2.XXXXXX")
+        new=$(sh -c "$4" paddock "$2")
         cat >"$new"
         sh -c "$3" paddock "$2"
         mv -fT -- "$new" "$2"
-    ' paddock "$HOME_DIR" "$1" "$set_aside"
+    ' paddock "$HOME_DIR" "$1" "$set_aside" "$new_beside"
 }
 
 missing_to_agent() { # PATH
@@ -113,7 +119,7 @@ is_own_file_of_agent() { # PATH
 }
 
 lock() { # PATH CONTENT, in a directory that is held
-    new=$(mktemp -- "$1.XXXXXX")
+    new=$(sh -c "$new_beside" paddock "$1")
     cat "$2" >"$new"
     chmod 444 "$new"
     if is_own_file_of_agent "$1"; then

@@ -13,7 +13,19 @@ from pydantic import Field, field_validator, model_validator
 from paddock.spec.backup import BackupSpec
 from paddock.spec.durations import Duration
 from paddock.spec.egress import NetworkSpec
-from paddock.spec.fields import IpAddress, LocalPath, Model, Name, Package, Port, RelativePath, VariableName, shorthand
+from paddock.spec.fields import (
+    IpAddress,
+    LocalPath,
+    Model,
+    Name,
+    Package,
+    Port,
+    RelativePath,
+    VariableName,
+    no_items,
+    no_keys,
+    shorthand,
+)
 from paddock.spec.machine import ContainerSpec, MachineSpec, MountSpec, StateSpec
 from paddock.spec.secrets import Source
 from paddock.spec.tree import Location
@@ -60,7 +72,7 @@ class SupervisionSpec(Model):
 
     restart: Restart = Field(Restart.ALWAYS, strict=False, description="always, on-failure or no")
     restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart of a process")
-    args: list[str] = Field(default_factory=list, description="more arguments for the agent's main program")
+    args: list[str] = Field(default_factory=no_items, description="more arguments for the agent's main program")
 
 
 class DocumentSpec(Model):
@@ -143,17 +155,22 @@ class AgentSpec(Model):
         strict=False,
         description="what runs and supervises the agent: systemd, docker, podman or process",
     )
-    machine: MachineSpec = Field(MachineSpec(), description="the machine the agent runs on, at a proxmox place")
-    state: StateSpec = Field(StateSpec(), description="the agent's precious files: what it has learned")
-    mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host that the agent can use")
+    machine: MachineSpec = Field(
+        MachineSpec.model_construct(), description="the machine the agent runs on, at a proxmox place"
+    )
+    state: StateSpec = Field(StateSpec.model_construct(), description="the agent's precious files: what it has learned")
+    mounts: list[MountSpec] = Field(
+        default_factory=no_items, description="directories of the host that the agent can use"
+    )
     container: ContainerSpec = Field(
-        ContainerSpec(), description="the container the agent runs in, with runtime docker or podman"
+        ContainerSpec.model_construct(), description="the container the agent runs in, with runtime docker or podman"
     )
     user: UserSpec = Field(
-        UserSpec(), description="the account the agent runs as; change its name and its numbers together"
+        UserSpec.model_construct(),
+        description="the account the agent runs as; change its name and its numbers together",
     )
     packages: list[Package] = Field(
-        default_factory=list,
+        default_factory=no_items,
         description="more packages of the distribution to install, beside those that the agent's kind needs",
     )
     working_directory: str = Field(
@@ -161,26 +178,28 @@ class AgentSpec(Model):
         description="directory the agent works in: below its home in the state, or an absolute path it may write to",
     )
     environment: dict[VariableName, str] = Field(
-        default_factory=dict, description="environment variables that are not secret"
+        default_factory=no_keys, description="environment variables that are not secret"
     )
     environment_files: list[Source] = Field(
-        default_factory=list, description="sources of secret environment variables, each with NAME=value lines"
+        default_factory=no_items, description="sources of secret environment variables, each with NAME=value lines"
     )
     secrets: dict[VariableName, Source] = Field(
-        default_factory=dict, description="secret environment variables, each with the source of its value"
+        default_factory=no_keys, description="secret environment variables, each with the source of its value"
     )
     documents: dict[RelativePath, Document] = Field(
-        default_factory=dict,
+        default_factory=no_keys,
         description="text files by path: bare names go to the working directory, or to where the agent's kind reads"
         " a file of this name; paths with / are below the agent's home",
     )
-    service: SupervisionSpec = Field(SupervisionSpec(), description="how the agent's processes are kept running")
+    service: SupervisionSpec = Field(
+        SupervisionSpec.model_construct(), description="how the agent's processes are kept running"
+    )
     expose: dict[
         str,
         Annotated[ExposeSpec, shorthand(ExposeSpec, "port", int, example="8642 or {port: 8642, address: 192.168.1.5}")],
-    ] = Field(default_factory=dict, description="ports that other machines can reach; without it there are none")
-    network: NetworkSpec = Field(NetworkSpec(), description="what the agent may reach over the network")
-    verify: VerifySpec = Field(VerifySpec(), description="how `up` checks that the agent answers")
+    ] = Field(default_factory=no_keys, description="ports that other machines can reach; without it there are none")
+    network: NetworkSpec = Field(NetworkSpec.model_construct(), description="what the agent may reach over the network")
+    verify: VerifySpec = Field(VerifySpec.model_construct(), description="how `up` checks that the agent answers")
     backup: BackupSpec | None = Field(None, description="backups of the agent's state; without it there are none")
 
     @model_validator(mode="before")

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from paddock.spec.durations import Duration
-from paddock.spec.fields import LocalPath, Model, StorageName, VariableName, shorthand, worded
+from paddock.spec.fields import LocalPath, Model, StorageName, VariableName, no_items, no_keys, shorthand, worded
 from paddock.spec.secrets import Source
 
 Count = Annotated[int, Field(ge=0, le=10_000)]
@@ -28,7 +28,7 @@ class ResticSpec(Model):
     repository: str = Field(min_length=1, description="repository as restic writes it: a path, sftp:…, s3:…, rclone:…")
     password: Source = Field(description="password of the repository")
     environment: dict[VariableName, Source] = Field(
-        default_factory=dict, description="more secret variables for restic, such as AWS_ACCESS_KEY_ID"
+        default_factory=no_keys, description="more secret variables for restic, such as AWS_ACCESS_KEY_ID"
     )
 
 
@@ -72,9 +72,10 @@ class BackupSpec(Model):
     to: Annotated[ToSpec, shorthand(ToSpec, "folder", str, example="a folder, or {restic: {repository: …}}")] = Field(
         description="where they are kept: a folder, {restic: {repository: …, password: …}}, or {proxmox: {storage: …}}"
     )
-    keep: KeepSpec = Field(KeepSpec(), description="which backups are kept; without it all")
+    keep: KeepSpec = Field(KeepSpec.model_construct(), description="which backups are kept; without it all")
     recipients: list[Recipient] = Field(
-        default_factory=list, description="age recipients that backups in a folder are encrypted to; without it none"
+        default_factory=no_items,
+        description="age recipients that backups in a folder are encrypted to; without it none",
     )
     max_age: Duration = Field(
         Duration.parse("2d"), description="age of the newest backup beyond which status and verify complain"

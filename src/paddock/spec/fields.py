@@ -13,7 +13,18 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 class Model(BaseModel):
     """A part of the file: immutable, and without unknown keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True, defer_build=True)
+
+
+# Pydantic inspects the signature of a factory. For `list` and `dict` themselves it would parse a text of Python's.
+def no_items() -> list[Any]:
+    """Return an empty list, as the default of a key."""
+    return []
+
+
+def no_keys() -> dict[str, Any]:
+    """Return an empty mapping, as the default of a key."""
+    return {}
 
 
 # Descriptions of patterns, for messages: users do not have to read regular expressions.

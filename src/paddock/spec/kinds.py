@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,30 +43,49 @@ Any_kind = TypeVar("Any_kind", bound=AgentKind, covariant=True)
 
 
 class Kinds(Mapping[str, Any_kind]):
-    """The kinds of agents that a file may have, by name."""
+    """The kinds of agents that a file may have, by name.
 
-    def __init__(self, *kinds: Any_kind) -> None:
+    Each is given as itself, or by its name as a function that imports it: most files have agents of one kind.
+    """
+
+    def __init__(self, *kinds: Any_kind, **imported: Callable[[], Any_kind]) -> None:
         self._kinds = {_name(kind.model): kind for kind in kinds}
+        self._imported = imported
+        self._some: dict[tuple[str, ...], Kinds[Any_kind]] = {}
 
     def __getitem__(self, name: str) -> Any_kind:
+        if name not in self._kinds:
+            self._kinds[name] = self._imported[name]()
         return self._kinds[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        return iter(dict.fromkeys([*self._imported, *self._kinds]))
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(self._imported.keys() | self._kinds.keys())
 
-    @cached_property
+    def __contains__(self, name: object) -> bool:
+        return name in self._imported or name in self._kinds
+
+    @property
     def models(self) -> Mapping[str, type[AgentSpec]]:
-        return {name: kind.model for name, kind in self.items()}
+        return _Models(self)
 
     @cached_property
     def file(self) -> type[Spec]:
         """The model of a whole file with agents of these kinds."""
-        agents: Any = dict.__class_getitem__((Name, self._any_agent))
-        described = Field(description=Spec.model_fields["agents"].description)
-        return create_model("Spec", __base__=Spec, __doc__=Spec.__doc__, agents=(agents, described))
+        return _file_with(self._any_agent)
+
+    def named_in(self, tree: Tree) -> Kinds[Any_kind]:
+        """Return the kinds that a valid file uses; all, if it names another one."""
+        agents = tree.at(("agents",))
+        named = {str(tree.at(("agents", name, "kind"))) for name in agents} if isinstance(agents, dict) else set()
+        used = tuple(name for name in self if name in named)
+        if not used or len(used) < len(named):
+            return self
+        if used not in self._some:  # equal files are instances of one model
+            self._some[used] = Kinds(*(self[name] for name in used))
+        return self._some[used]
 
     def agent_from(self, data: Any) -> AgentSpec:
         """Return the agent that a mapping describes, as an instance of its kind's model."""
@@ -89,7 +108,8 @@ class Kinds(Mapping[str, Any_kind]):
 
     @cached_property
     def _any_agent(self) -> Any:
-        return Annotated[Union[tuple(self.models.values())], Field(discriminator="kind")]  # noqa: UP007
+        models = tuple(self.models.values())
+        return Annotated[Union[models], Field(discriminator="kind")] if len(models) > 1 else models[0]  # noqa: UP007
 
 
 @dataclass(frozen=True)
@@ -105,6 +125,28 @@ class FileView:
         """Return a name for the host of an agent, equal for agents on one host; None if its place is not a host."""
         place = self.places.get(agent.place)
         return place.host.machine if place is not None and place.host is not None else None
+
+
+class _Models(Mapping[str, type[AgentSpec]]):
+    """The models of kinds, by name. A kind is imported when its model is asked for."""
+
+    def __init__(self, kinds: Kinds[AgentKind]) -> None:
+        self._kinds = kinds
+
+    def __getitem__(self, name: str) -> type[AgentSpec]:
+        return self._kinds[name].model
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+def _file_with(agent: Any) -> type[Spec]:
+    agents: Any = dict.__class_getitem__((Name, agent))
+    described = Field(description=Spec.model_fields["agents"].description)
+    return create_model("Spec", __base__=Spec, __doc__=Spec.__doc__, agents=(agents, described))
 
 
 def _name(model: type[AgentSpec]) -> str:

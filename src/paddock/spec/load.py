@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from paddock.errors import BadInput
-from paddock.spec import sentences, together
+from paddock.spec import together
 from paddock.spec.agent import AgentSpec
 from paddock.spec.defaults import with_defaults
 from paddock.spec.files import unusable
 from paddock.spec.kinds import AgentKind, FileView, Kinds, Mistake
 from paddock.spec.models import Spec
-from paddock.spec.overrides import overridden
 from paddock.spec.place import PlaceSpec
 from paddock.spec.suspects import suspects
 from paddock.spec.tree import Location, Origin, Tree, dotted, merged, read
@@ -58,8 +58,10 @@ def load(first: Path, *more: Path, sets: Sequence[str] = (), kinds: Kinds[AgentK
     tree = _text_tree(first)
     for path in more:
         tree = merged(tree, _text_tree(path))
-    for assignment in sets:
-        tree = overridden(tree, assignment)
+    if sets:
+        from paddock.spec.overrides import overridden
+
+        tree = reduce(overridden, sets, tree)
     folder = first.absolute().parent
     spec, tree = _checked(tree, folder, kinds)
     return Loaded(spec, first.absolute(), tree, kinds)
@@ -98,9 +100,11 @@ def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[
     tree, found = with_defaults(tree, kinds)
     spec: Spec | None = None
     try:
-        spec = kinds.file.model_validate(tree.data)
+        spec = _valid(tree, kinds)
         places, agents = dict(spec.places), dict(spec.agents)
     except ValidationError as error:
+        from paddock.spec import sentences
+
         found += sentences.mistakes(error, tree, kinds)
         places, agents = _valid_parts(tree, {location[:2] for location, _ in found}, kinds)
     found += together.mistakes(FileView(places, agents, kinds, folder))
@@ -114,6 +118,14 @@ def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[
     if placed or spec is None:
         raise FileMistakes(placed)
     return spec, tree
+
+
+def _valid(tree: Tree, kinds: Kinds[AgentKind]) -> Spec:
+    """Return the file. The model with all kinds takes long to build, and only its errors say what a file may have."""
+    try:
+        return kinds.named_in(tree).file.model_validate(tree.data)
+    except ValidationError:
+        return kinds.file.model_validate(tree.data)
 
 
 def _valid_parts(

@@ -20,6 +20,7 @@ from paddock.spec.fields import (
     Tag,
     VmId,
     VolumeId,
+    no_items,
     shorthand,
     worded,
 )
@@ -84,7 +85,7 @@ class NetSpec(Model):
 class DnsSpec(Model):
     """Name resolution on the machine; without it the settings of the node."""
 
-    servers: list[IpAddress] = Field(default_factory=list, description="addresses of name servers")
+    servers: list[IpAddress] = Field(default_factory=no_items, description="addresses of name servers")
     search: Hostname | None = Field(None, description="domain that is added to short names")
 
 
@@ -103,10 +104,10 @@ class MachineSpec(Model):
     net: Annotated[
         NetSpec,
         shorthand(NetSpec, "address", str, example="dhcp, 192.168.1.105/24 or {address: 192.168.1.105/24, gateway: …}"),
-    ] = Field(NetSpec(), description="dhcp, an address with prefix, or a mapping")
+    ] = Field(NetSpec.model_construct(), description="dhcp, an address with prefix, or a mapping")
     dns: Annotated[
         DnsSpec, shorthand(DnsSpec, "servers", list[str], example="[1.1.1.1] or {servers: [1.1.1.1], search: lan}")
-    ] = Field(DnsSpec(), description="list of name servers, or a mapping")
+    ] = Field(DnsSpec.model_construct(), description="list of name servers, or a mapping")
     features: list[Annotated[Feature, Field(strict=False)]] = Field(
         default_factory=lambda: [Feature.NESTING],
         description="features of the container, and no others; an API token can set only nesting, the others need a"
@@ -125,7 +126,7 @@ class MachineSpec(Model):
         ]
         | None
     ) = Field(None, description="ssh host key of a machine to adopt; not needed for machines that Paddock creates")
-    tags: list[Tag] = Field(default_factory=list, description="more tags, beside those that Paddock sets")
+    tags: list[Tag] = Field(default_factory=no_items, description="more tags, beside those that Paddock sets")
 
     @field_validator("description")
     @classmethod
@@ -164,7 +165,7 @@ class StateSpec(Model):
     storage: str | None = Field(None, description="storage of the state volume; without it the place's")
     volume: VolumeId | None = Field(None, description="an existing volume of the pet; without it Paddock creates one")
     pet: Annotated[PetSpec, shorthand(PetSpec, "vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
-        PetSpec(), description="vmid of the pet, or a mapping"
+        PetSpec.model_construct(), description="vmid of the pet, or a mapping"
     )
 
     @field_validator("path")
@@ -225,9 +226,11 @@ class ContainerSpec(Model):
         None, description="file with the image or base (from docker save, or a root filesystem), instead of a registry"
     )
     volumes: list[Volume] = Field(
-        default_factory=list, description="more volumes: /on/the/machine:/in/the/container, with :ro for read-only"
+        default_factory=no_items, description="more volumes: /on/the/machine:/in/the/container, with :ro for read-only"
     )
-    options: list[str] = Field(default_factory=list, description="more options for `docker create`, like --gpus, all")
+    options: list[str] = Field(
+        default_factory=no_items, description="more options for `docker create`, like --gpus, all"
+    )
     shm_size: Size = Field(Size.parse("1G"), description="size of /dev/shm; browsers need 1G")
     memory: Size | None = Field(None, description="memory limit; without it all of the machine's memory")
     cpus: Annotated[float, Field(gt=0), BeforeValidator(_whole_number_too)] | None = Field(

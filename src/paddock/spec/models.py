@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from paddock.spec.agent import AgentSpec, Restart, RuntimeName, UserSpec
-from paddock.spec.fields import Model, Name
+from paddock.spec.fields import Model, Name, no_keys
 from paddock.spec.machine import MachineSpec, StateSpec
 from paddock.spec.notify import NotifySpec
 from paddock.spec.place import HostSpec, PlaceSpec, ProxmoxSpec, Scope
@@ -39,7 +39,7 @@ class Spec(Model):
     )
     places: dict[Name, PlaceSpec] = Field(description="where machines are, by name of the place")
     defaults: dict[str, Any] = Field(
-        default_factory=dict,
+        default_factory=no_keys,
         description="values for all agents, merged into each agent in which they have an effect; the agent's own values"
         " win; values that no agent can have are an error",
     )

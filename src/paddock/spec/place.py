@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from paddock.errors import BadInput
-from paddock.spec.fields import Address, Hostname, LocalPath, Model, Port, Url, VolumeId, shorthand, worded
+from paddock.spec.fields import Address, Hostname, LocalPath, Model, Port, Url, VolumeId, no_items, shorthand, worded
 from paddock.spec.secrets import Source
 
 _PUBLIC_KEY = re.compile(r"(ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]{20,}( .*)?")
@@ -79,7 +79,7 @@ class SshSpec(Model):
         description="ssh: machines are reached over the network; pct: with `pct exec` on the node, as root",
     )
     people: list[Annotated[PublicKey, BeforeValidator(_public_key_or_file, json_schema_input_type=str | PublicKey)]] = (
-        Field(default_factory=list, description="public keys of people who may log in to the machines as root")
+        Field(default_factory=no_items, description="public keys of people who may log in to the machines as root")
     )
 
     @model_validator(mode="after")
@@ -184,7 +184,7 @@ class ProxmoxSpec(Model):
     pools: Annotated[
         PoolsSpec | None, BeforeValidator(_pools_or_none, json_schema_input_type=PoolsSpec | Literal["none"])
     ] = Field(
-        PoolsSpec(),
+        PoolsSpec.model_construct(),
         description="pools of Proxmox for machines and pets, which limit what the token may touch; none: no pools",
     )
     template: TemplateUse = Field(

@@ -40,6 +40,8 @@ def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
 
 
 def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
+    if not keys:
+        return  # comparing every key with its default takes time
     for path in _changed(model):
         for length in range(1, len(path) + 1):
             if ".".join(path[:length]) in keys:

@@ -29,6 +29,8 @@ def main() -> None:
     question = json.load(sys.stdin)
     os.nice(5)  # the agent answers a prompt at the same time, and has priority
     running, dropped = supervised(question["supervisor"])
+    if question.get("only_running") and not runs(question["processes"], running):
+        return  # another program that listens on the agent's port must not be asked with its key
     started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
     pids = agents_own(started)
     since = next((running[name]["since"] for name in question["processes"] if name in running), 0.0)
@@ -36,10 +38,10 @@ def main() -> None:
         "inside": lambda: inside(question["inside"], since),
         "state": lambda: state(question["folders"]),
         "lease": lambda: lease(question["lease_file"], question["holder_file"]),
-        "configuration": lambda: configuration(question["etc"], question["files"]),
         "ports": lambda: ports(question["ports"], pids, alone=question["alone"]),
     }
     if question["all"]:
+        looks["configuration"] = lambda: configuration(question["etc"], question["files"])
         looks["code"] = lambda: code(question["tree"])
         looks["isolation"] = lambda: {str(pid): isolation(pid) for pid in pids}
         looks["listening"] = lambda: listening(pids, alone=question["alone"])
@@ -51,6 +53,11 @@ def main() -> None:
     found = {name: look.result() for name, look in running_looks.items()}
     about = {"processes": running, "dropped": dropped, "now": time.time(), "uid": os.geteuid()}
     print(json.dumps({**about, **found}))
+
+
+def runs(names: list[str], running: dict[str, Json]) -> bool:
+    """Whether all of the agent's processes are running."""
+    return all(running.get(name, {}).get("state") == "active" for name in names)
 
 
 def timed(look: Callable[[], Any]) -> Json:

@@ -68,6 +68,9 @@ class HostPlace:
     def observe(self, want: MachineWant | None = None) -> HostSeen:
         return HostSeen()
 
+    def observed(self, want: MachineWant | None = None) -> HostSeen:
+        return HostSeen()
+
     def plan(self, goal: Goal, want: MachineWant, seen: HostSeen) -> MachinePlan:
         if goal is not Goal.FORGET:
             return MachinePlan()

@@ -11,7 +11,7 @@ from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import PoolsSpec
 
 DAILY: Final = "daily"  # up, down, cycle and status of agents whose pet exists
-SETUP: Final = "setup"  # create, adopt, grow, snapshot, back up and forget pets; download the base archive
+SETUP: Final = "setup"  # create, adopt, grow and forget pets; download the base archive
 
 _MACHINE: Final = (
     "VM.Allocate",
@@ -24,10 +24,9 @@ _MACHINE: Final = (
     "VM.Config.Options",
     "VM.PowerMgmt",
 )
-_PET_SETUP: Final = (
-    *(each for each in _MACHINE if each not in ("VM.Clone", "VM.PowerMgmt")),
-    *("VM.Backup", "VM.Snapshot", "VM.Snapshot.Rollback"),
-)
+_PET_SETUP: Final = tuple(each for each in _MACHINE if each not in ("VM.Clone", "VM.PowerMgmt"))
+# tests/data/privileges.yaml names a verb that fails for each of these without it. Proxmox VE 9 lists the members of a
+# pool without Pool.Audit, against its documentation; it is granted because another version may do what is documented.
 _ROLES: Final = {
     "PaddockMachine": ("Pool.Audit", *_MACHINE),
     "PaddockPet": ("Pool.Audit", "VM.Audit", "VM.Config.Disk"),
@@ -36,7 +35,7 @@ _ROLES: Final = {
     "PaddockStorage": ("Datastore.AllocateSpace", "Datastore.Audit"),
     "PaddockBase": ("Datastore.Audit",),
     "PaddockNetwork": ("SDN.Use",),
-    "PaddockDownload": ("Datastore.AllocateTemplate", "Datastore.Audit"),
+    "PaddockDownload": ("Datastore.AllocateTemplate",),
     "PaddockNode": ("Sys.AccessNetwork",),
 }
 

@@ -221,6 +221,13 @@ class Describe(PlaceAction):
 
 
 @dataclass(frozen=True)
+class Release(PlaceAction):
+    """Remove a claim that this run or an ended one has left on a container."""
+
+    vmid: int
+
+
+@dataclass(frozen=True)
 class GrowDisk(PlaceAction):
     """Grow a machine's root disk."""
 
@@ -399,6 +406,7 @@ ProxmoxAction = (
     | Configure
     | Attach
     | Describe
+    | Release
     | GrowDisk
     | RootWork
     | Start

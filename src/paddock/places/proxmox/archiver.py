@@ -94,7 +94,9 @@ class Archiver(Containers):
         notes = with_version(str(action.params["description"]))
         claimed = self._claim(_READING).written_into(notes)
         params = {"vmid": action.vmid, **action.params, "description": claimed}
-        for warning in self._client.task("POST", self._path, params, deadline=_HOURS).warnings:
+        with self._making(action.vmid):
+            ended = self._client.task("POST", self._path, params, deadline=_HOURS)
+        for warning in ended.warnings:
             self._reporter(warning)
         mark = Mark.from_notes(notes)
         if mark is None:
@@ -114,7 +116,8 @@ class Archiver(Containers):
             raise Refused(f"{template.name} is not a template of Paddock")
         notes = str(replace(mark, host_key=template.mark.host_key))
         claimed = {"description": self._claim(_READING).written_into(notes)}
-        self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **claimed})
+        with self._making(action.vmid):
+            self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **claimed})
         made = self._expected.record_created(action.vmid, mark)
         mounted = {MOUNT_KEY: f"{got[action.volume.name]},mp={action.mount}"}
         self._put(self.read(action.vmid), {**action.params, **mounted})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from paddock.errors import Refused
@@ -13,7 +14,7 @@ from paddock.places import Archive, MachineWant
 from paddock.places.proxmox import archive, numbering
 from paddock.places.proxmox.archiver import check_state_in, listed, path_of
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import ApiError
+from paddock.places.proxmox.errors import Forbidden, Missing
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.privileges import holds
@@ -37,7 +38,10 @@ class NodeArchives:
         storage = archive.storage_of(want)
         try:
             status = self.client.get(f"/nodes/{self.client.node}/storage/{storage}/status")
-        except ApiError as error:
+        except Missing:
+            hint = "write another backup.to.proxmox.storage"
+            raise Refused(f"node {self.client.node} has no storage {storage} for backups", hint=hint) from None
+        except Forbidden as error:
             raise Refused(
                 f"storage {storage} cannot be used for backups: {error.reason}",
                 hint="`paddock doctor` shows which privileges are missing",
@@ -90,7 +94,7 @@ class NodeArchives:
 
     def plan_read(self, want: MachineWant, of: Archive, seen: ProxmoxSeen) -> MachinePlan:
         saved = check_state_in(self.client, of.name, want.id)
-        unseen = numbering.taken_unseen(self.client, want, seen.taken)
+        unseen = numbering.taken_unseen(partial(numbering.is_taken, self.client), want, seen.taken)
         return self.planner.read(want, of, saved, replace(seen, taken=seen.taken | unseen))
 
     def reader(self, want: MachineWant, seen: ProxmoxSeen) -> Guest | None:

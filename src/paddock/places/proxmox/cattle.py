@@ -88,16 +88,17 @@ def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
 
     Adopted state does not count: an interrupted adoption continues with `adopt`.
     """
-    owners = [c for c in seen.with_role(Role.PET) if not pets.holds_adopted_state(want, c)]
+    owners = [c for c in pets.owners_of_state(want, seen) if not pets.holds_adopted_state(want, c)]
     volumes = {state.volume for pet in owners if (state := pets.state_in(want, pet))}
-    found = [c for c in seen.containers.values() if any(m.path and m.volume in volumes for m in c.mounts)]
-    return [c for c in found if c.mark is None]
+    users = {c.vmid: c for volume in volumes for c in seen.users_of(volume) if c.mark is None}
+    return [c for c in users.values() if any(m.path and m.volume in volumes for m in c.mounts)]
 
 
 def check_no_newer_machine(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while a machine of a newer Paddock mounts the agent's state."""
-    volumes = {state.volume for pet in seen.with_role(Role.PET) if (state := pets.state_in(want, pet))}
-    for container in seen.containers.values():
+    owners = pets.owners_of_state(want, seen)
+    volumes = {state.volume for pet in owners if (state := pets.state_in(want, pet))}
+    for container in (user for volume in volumes for user in seen.users_of(volume)):
         if container.newer_mark and any(mount.path and mount.volume in volumes for mount in container.mounts):
             raise CannotPlan(
                 f"a newer Paddock wrote the mark of {container.name}, which mounts the state of {want.agent}",

@@ -14,7 +14,8 @@ from urllib.parse import quote
 import httpx
 
 from paddock.errors import BadInput, PaddockError
-from paddock.places.proxmox.errors import AnswerLost, api_error
+from paddock.places.proxmox import tls
+from paddock.places.proxmox.errors import CONTINUE, AnswerLost, api_error
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
@@ -22,11 +23,29 @@ _LARGEST: Final = 32 << 20  # bytes of a response; a cluster with thousands of g
 # pveproxy's status codes for a daemon that did not answer; it may still carry out the request.
 _NO_BACKEND: Final = frozenset({502, 503, 504, 595, 596})
 
+_CUT_OFF: Final = "unexpected status"  # Proxmox's exit status of a task that left no end in its log
+
 Params = Mapping[str, str | int]
+
+
+def pause_after(waited: float) -> float:
+    """Return how long to pause before the node is asked again: a tenth of the time so far, and at most a second.
+
+    So a wait lasts at most a tenth longer than needed, and a long one asks the node once a second.
+    """
+    return min(max(waited / 10, 0.05), 1.0)
 
 
 class TaskFailed(PaddockError):
     """A task of the node failed; the message has the end of its log."""
+
+
+class TaskCutOff(TaskFailed):
+    """A task ended without a result: its process was killed, or the node went down."""
+
+
+class NotReached(PaddockError):
+    """The node does not answer."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +71,7 @@ class Client:
             trust_env=False,  # a proxy would see the token, and the node is on the user's own network
         )
         self._url = url
+        self._trust = trust
         self.user = token.reveal().partition("=")[0]
         self.node = node
         self._dated: tuple[datetime, float] | None = None  # time on the node, and our monotonic clock at that moment
@@ -73,7 +93,7 @@ class Client:
             try:
                 response = self._answer("GET", path, params=params)
             except httpx.TransportError as error:
-                if last or _is_certificate(error):
+                if last or tls.rejected(self._url, self._trust, error):
                     raise self._unreachable(error) from None
             else:
                 if response.status_code not in _NO_BACKEND or last:
@@ -104,16 +124,15 @@ class Client:
         """Wait for a task; raise TaskFailed with the end of its log if it fails."""
         task = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}"
         name = upid.split(":")[5] if upid.count(":") > 5 else upid
-        end = time.monotonic() + deadline
-        pause = 0.05
+        start = time.monotonic()
+        end = start + deadline
         while (status := self.get(f"{task}/status"))["status"] != "stopped":
             if time.monotonic() > end:
                 raise TaskFailed(
                     f"the task {name} is still running after {deadline:.0f} s",
                     hint="the task continues on the node; run the same command again to continue",
                 )
-            time.sleep(pause)
-            pause = min(pause * 1.5, 1.0)
+            time.sleep(pause_after(time.monotonic() - start))
         outcome = str(status["exitstatus"])
         if outcome == "OK":
             return TaskEnd()
@@ -121,7 +140,10 @@ class Client:
         if outcome.startswith("WARNINGS"):
             return TaskEnd(tuple(line for line in log if line.startswith("WARN")))
         tail = "\n".join(f"  {line}" for line in log[-8:])
-        raise TaskFailed(mask(f"the task {name} failed: {outcome}\n{tail}"))
+        message = mask(f"the task {name} failed: {outcome}\n{tail}")
+        if outcome == _CUT_OFF:
+            raise TaskCutOff(message, hint=f"the node may have gone down during the task; {CONTINUE}")
+        raise TaskFailed(message, hint=f"the log above is Proxmox's own; afterwards {CONTINUE}")
 
     def task_log(self, upid: str) -> list[str]:
         """Return all lines of a task's log."""
@@ -165,15 +187,8 @@ class Client:
         raise api_error(f"{method} {path}", response.status_code, reason, body.get("errors") or {})
 
     def _unreachable(self, error: httpx.TransportError) -> PaddockError:
-        if _is_certificate(error):
-            return PaddockError(
-                f"the certificate of {self._url} is not trusted: {error}",
-                hint="name the node's CA in the file: ca: ./pve-root-ca.pem (/etc/pve/pve-root-ca.pem on the node)",
-            )
-        return PaddockError(
+        if rejected := tls.rejected(self._url, self._trust, error):
+            return rejected
+        return NotReached(
             f"{self._url} does not answer: {error}", hint="check that the node is up and that the url is right"
         )
-
-
-def _is_certificate(error: httpx.TransportError) -> bool:
-    return "CERTIFICATE_VERIFY_FAILED" in str(error)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from paddock import __version__
 from paddock.errors import PaddockError, Refused, WorldChanged
 from paddock.places.proxmox.claim import AGAIN, Claim, without_claim
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.client import Client, NotReached, TaskCutOff
 from paddock.places.proxmox.errors import Forbidden, NoContainer
 from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.holder import Holder
@@ -86,6 +86,16 @@ class Containers:
         prove()
         with self._unless_deleted(container.vmid):
             self._task("DELETE", f"{self._path}/{container.vmid}")
+
+    @contextmanager
+    def _making(self, vmid: int) -> Iterator[None]:
+        """Create a container. If the node goes down meanwhile, say what it may leave, which only root can remove."""
+        try:
+            yield
+        except (TaskCutOff, NotReached) as error:
+            left = f"if container {vmid} is left there with `lock: create`, run as root on the node:"
+            error.hint = f"{error.hint}\n{left} pct unlock {vmid} && pct destroy {vmid}"
+            raise
 
     @contextmanager
     def _claimed(self, vmid: int) -> Iterator[None]:

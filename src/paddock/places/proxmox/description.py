@@ -11,7 +11,7 @@ from paddock.places import Description
 from paddock.places.proxmox import restart_note
 from paddock.places.proxmox.cattle import FILE_KEYS, NET_OPTIONS
 from paddock.places.proxmox.mark import Mark
-from paddock.places.proxmox.pet import path_of_state
+from paddock.places.proxmox.pet import path_in_pet, path_of_state
 from paddock.places.proxmox.seen import LxcContainer, Mount, options_of
 from paddock.spec.agent_id import AgentId
 from paddock.spec.machine import Feature, MachineSpec
@@ -93,7 +93,9 @@ def _state(
     mounted = next((m for m in machine.mounts if m.volume == state.volume), None) if machine else None
     default = path_of_state(agent.name)
     yield "size", str(state.size) if state.size else None
-    yield "path", mounted.path if mounted and mounted.path != default else None
+    # An interrupted adoption has given the volume its path in the pet. The file has the machine's own path since then.
+    unsaid = (default, path_in_pet(agent))
+    yield "path", mounted.path if mounted and mounted.path not in unsaid else None
     yield "storage", state.storage if state.storage != node.storage else None
     yield "pet", pet
 

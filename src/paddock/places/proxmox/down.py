@@ -16,7 +16,7 @@ from paddock.plan.step import Risk, Step
 
 def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse to report an agent as down while a container may use its state: marks can be edited or lost."""
-    states = {pet.vmid: state for pet in seen.with_role(Role.PET) if (state := pets.state_in(want, pet))}
+    states = {pet.vmid: state for pet in pets.owners_of_state(want, seen) if (state := pets.state_in(want, pet))}
     if not states and (lost := pets.lost_pet(want, seen)) is not None:
         raise pets.lost_pet_refusal(want, lost)
     check_no_newer_machine(want, seen)
@@ -54,6 +54,13 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
                 f"{cattle.name} owns {mount.volume} ({mount.key}), which would be destroyed with it",
                 "move that volume to another container first",
                 code="down.owns-volume",
+            )
+        if mount.owner is not None and mount.owner in seen.hidden.members:
+            raise CannotPlan(
+                f"{cattle.name} has {mount.volume} ({mount.key}), and the token lacks VM.Audit on its owner,"
+                f" container {mount.owner}",
+                pets.reading_hint(mount.owner),
+                code="down.owner-hidden",
             )
         if mount.owner not in owners:
             raise CannotPlan(

@@ -8,6 +8,9 @@ from typing import Final
 
 from paddock.errors import PaddockError, WorldChanged
 
+# True of every verb: a run observes first, and its plan begins with what the killed or failed run has done.
+CONTINUE: Final = "run the same command again: it continues where this run stopped"
+
 
 class ApiError(PaddockError):
     """Proxmox refused a request; carries its message and the error of each parameter."""
@@ -40,6 +43,10 @@ class BadParameters(ApiError):
 
 class NoContainer(ApiError, WorldChanged):
     """The container does not exist, or no longer. Proxmox reports a missing configuration file, not a 404."""
+
+
+class Missing(ApiError):
+    """The pool or the storage does not exist."""
 
 
 class Protected(ApiError):
@@ -81,9 +88,13 @@ class Locked(ApiError, WorldChanged):
 class AnswerLost(WorldChanged):
     """The request was sent and no response came back: Proxmox may have carried it out."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint=f"Proxmox may have done it or not; {CONTINUE}")
+
 
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], type[ApiError]], ...]] = (
     (re.compile(r"Configuration file '.*' does not exist"), NoContainer),
+    (re.compile(r"^(pool|storage) '.*' does not exist"), Missing),
     (re.compile(r"CT \d+ already exists|VM \d+ already exists|already exists on node"), Exists),
     (re.compile(r"detected modified configuration"), Modified),
     (re.compile(r"CT is locked|can't lock file"), Locked),
@@ -112,4 +123,4 @@ def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) ->
     for pattern, kind in _BY_TEXT:
         if pattern.search(reason):
             return kind(what, status, reason, errors)
-    return ApiError(what, status, reason, errors)
+    return ApiError(what, status, reason, errors, hint=f"the message is Proxmox's own; afterwards {CONTINUE}")

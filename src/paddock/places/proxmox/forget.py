@@ -40,8 +40,7 @@ def _finish_hint(agent: AgentId, now: AgentId) -> str:
 
 def pet_with_unfinished_forget(agent: AgentId, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the pet with an unfinished `forget` of the agent."""
-    pets = seen.with_role(Role.PET)
-    return next((c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == agent), None)
+    return seen.forgetting(agent)
 
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:

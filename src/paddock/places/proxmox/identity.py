@@ -29,8 +29,8 @@ class Holding:
 
     @classmethod
     def of(cls, agent: AgentId, seen: ProxmoxSeen) -> Self:
-        owners = [c for c in seen.with_role(Role.PET) if any(_volumes(agent, c))]
-        return cls(agent, owners, seen.cattle_of(agent))
+        owners = {c.vmid: c for path in _PATHS for c in seen.owners_of(path(agent))}
+        return cls(agent, list(owners.values()), seen.cattle_of(agent))
 
     @property
     def containers(self) -> list[LxcContainer]:

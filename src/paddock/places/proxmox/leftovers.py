@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from paddock.places import MachineWant
-from paddock.places.proxmox.actions import Destroy, DestroySpare, RemovePet
+from paddock.places.proxmox.actions import Destroy, DestroySpare, Release, RemovePet
 from paddock.places.proxmox.archive import clear_steps
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.cattle import stop_step
@@ -36,25 +36,38 @@ def _destroy(machine: LxcContainer) -> Iterator[Step]:
     yield Step("cattle.clear", title, reason, Destroy(machine.vmid), Risk.RECREATES)
 
 
+def release(containers: Iterable[LxcContainer | None], seen: ProxmoxSeen) -> Iterator[Step]:
+    """Yield the steps that remove claims whose run has ended, or has left them at an earlier attempt.
+
+    This computer knows that the run has ended. Other computers would wait until the claim expires.
+    """
+    for container in containers:
+        if container and seen.abandoned_claim(container):
+            title = f"remove a claim from {container.name}"
+            reason = "its run has ended, and runs on other computers would wait for it"
+            yield Step("claim.release", title, reason, Release(container.vmid), needs_place_lock=True)
+
+
 def clear_readers(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], ProxmoxSeen]:
     """Return the steps that remove the readers and spares of interrupted runs, and the observation without them."""
     steps = list(clear_steps(want.id, seen))
     gone = [seen.containers[step.action.vmid] for step in steps if isinstance(step.action, Destroy | DestroySpare)]
     # Their numbers stay taken: what this plan creates there may be in another pool.
-    return steps, replace(seen.without(gone), taken=seen.taken)
+    return steps, replace(seen.without(gone), taken=seen.taken) if gone else seen
 
 
 def clear_pets(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], ProxmoxSeen]:
     """Return the steps that remove surplus unfinished pets, and the observation without them.
 
     An unfinished pet is kept if the agent has no other: the one that the file names, or the one with the lowest number.
-    Refuse while another run is creating one.
+    Refuse while another run is creating one. Beside a finished pet, that run loses and removes its own (`contest.py`).
     """
     pets = sorted(pets_for(want.id, seen), key=lambda pet: pet.vmid)
     left = [pet for pet in pets if pet.unsettled]
-    for pet in left:
-        if (claim := seen.claim_of_another(pet)) is not None:
-            raise CannotPlan(claim.over(pet.name), AGAIN, code="pet.being-created")
+    claimed = {pet.vmid: claim for pet in left if (claim := seen.claim_of_another(pet)) is not None}
+    if claimed and len(left) == len(pets):
+        pet = next(pet for pet in left if pet.vmid in claimed)
+        raise CannotPlan(claimed[pet.vmid].over(pet.name), AGAIN, code="pet.being-created")
     if left and len(left) == len(pets):
         asked = want.spec.state.pet.vmid
         left.remove(next((pet for pet in left if pet.vmid == asked), left[0]))
@@ -68,6 +81,7 @@ def clear_pets(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], Proxmo
             needs_place_lock=True,
         )
         for pet in left
+        if pet.vmid not in claimed
     ]
     # Their numbers stay taken: what this plan creates there would be in another pool.
-    return steps, replace(seen.without(left), taken=seen.taken)
+    return steps, replace(seen.without(left), taken=seen.taken) if left else seen

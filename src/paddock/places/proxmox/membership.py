@@ -5,7 +5,7 @@ from __future__ import annotations
 from paddock.places import MachineWant
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.pet import path_in_pet
+from paddock.places.proxmox.pet import path_in_pet, reading_hint
 from paddock.places.proxmox.seen import LxcContainer, Pool, ProxmoxSeen
 from paddock.spec.place import PoolsSpec
 
@@ -27,7 +27,7 @@ def check_listed(seen: ProxmoxSeen) -> None:
     if seen.hidden.pools:
         names = " and ".join(seen.hidden.pools)
         raise CannotPlan(
-            f"the members of pool {names} cannot be listed: there is no such pool, or the token may not see it",
+            f"the members of pool {names} cannot be listed: there is no such pool, or the token lacks Pool.Audit on it",
             "`paddock doctor` prints the commands that create the pools and grant the token its privileges",
             code="pools.unlisted",
         )
@@ -64,7 +64,7 @@ def check_machine_known(want: MachineWant, spec: PoolsSpec | None, seen: Proxmox
 
 def check_inside(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
     """Refuse while the only pet or machine with the agent's mark is outside its pool, as Paddock 0.1 left them."""
-    if spec is None:
+    if spec is None or not seen.outside:
         return
     ids = {want.id, *want.formers}
     pets = [c for c in seen.containers.values() if _noted(c) is Role.PET and _is_pet_of(want, c)]
@@ -130,7 +130,7 @@ def _check_hidden(want: MachineWant, pool: str, what: str, seen: ProxmoxSeen) ->
         numbers, unknown = ", ".join(map(str, hidden)), f"it is not known whether {want.agent} {what}"
         raise CannotPlan(
             f"the token may not read container {numbers} in pool {pool}; {unknown}",
-            f"let the token read it: no ACL on /vms/{hidden[0]} may take VM.Audit away",
+            reading_hint(hidden[0]),
             code="pools.hidden-member",
         )
 

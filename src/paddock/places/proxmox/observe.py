@@ -1,29 +1,26 @@
-"""Observing a node: its containers with their configurations, and the addresses of Paddock's machines."""
+"""Observing a node for an agent, once no change to the agent's containers is under way."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from functools import cached_property, partial
+from typing import Final
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import MachineWant
-from paddock.places.proxmox import numbering, pools
-from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox import numbering
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer, Stopped
+from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import agent_of, path_in_pet
-from paddock.places.proxmox.seen import Capacity, Hidden, LxcContainer, Pool, ProxmoxSeen
+from paddock.places.proxmox.reading import address, read_node
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
-from paddock.spec.place import BaseSpec
 
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
@@ -60,9 +57,10 @@ def observe(
     told = ""
     half_made: frozenset[int] = frozenset()
     while True:
-        tasks = list(_own_tasks(client))
-        seen, without_mark = _read(client, node, want, holder)
-        task = next((task for task in tasks if want and _may_change(want, task, seen)), None)
+        reading = read(client, node, holder, asks_networks=_has_fixed_address(want))
+        seen = for_agent(client, want, reading.seen, partial(numbering.is_taken, client)) if want else reading.seen
+        without_mark = reading.without_mark
+        task = next((task for task in reading.tasks if want and _may_change(want, task, seen)), None)
         if task is None:
             if without_mark != half_made:
                 # Begun since the tasks were read, perhaps for this agent: read tasks and marks again.
@@ -96,8 +94,7 @@ def _is_new(agent: AgentId | None, seen: ProxmoxSeen) -> bool:
     """Whether the agent lacks a pet or a machine, which a run with another token may be creating."""
     if agent is None:
         return False
-    pets = [pet for pet in seen.with_role(Role.PET) if pet.mount_at(path_in_pet(agent))]
-    return not pets or not seen.cattle_of(agent)
+    return not seen.owners_of(path_in_pet(agent)) or not seen.cattle_of(agent)
 
 
 def _concerns(agent: AgentId | None, container: LxcContainer) -> bool:
@@ -159,130 +156,67 @@ def _agents_of(container: LxcContainer) -> set[AgentId]:
 
 def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
     """Observe the node as it is now, whatever is under way."""
-    return _read(client, node, None, holder)[0]
+    return read_node(client, node, holder, asks_networks=False)[0]
 
 
-def _read(
-    client: Client, node: ProxmoxSpec, want: MachineWant | None, holder: Holder
-) -> tuple[ProxmoxSeen, frozenset[int]]:
-    """Return the observation, and the containers that are being created and have no mark yet."""
-    listed = client.get(f"/nodes/{client.node}/lxc")
-    with ThreadPoolExecutor(max_workers=8) as parallel:
-        taken = parallel.submit(client.get, "/cluster/resources", {"type": "vm"})
-        asks_networks = want is not None and want.spec.machine.net.address != "dhcp"
-        capacity = parallel.submit(partial(_capacity, client, asks_networks=asks_networks))
-        base_missing = parallel.submit(_base_missing, client, node.base)
-        storages = parallel.submit(_storages, client)
-        members = pools.read(client, node.pools)
-        # A container may have joined its pool since the list was made.
-        rows = [*listed, *members.not_in(listed, client.node)]
-        found = list(parallel.map(lambda row: _container(client, row, members.pool_of(int(row["vmid"]))), rows))
-        distant = list(parallel.map(lambda row: _distant(client, row, members), members.on_other_nodes(client.node)))
-    containers = {container.vmid: container for container in found if container}
-    on_other_nodes = {container.vmid: (where, container) for where, container in filter(None, distant)}
-    numbers = frozenset(int(row["vmid"]) for row in taken.result())
-    elsewhere = {str(row["name"]): str(row["node"]) for row in taken.result() if _on_another(client.node, row)}
-    here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
-    locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
-    seen = ProxmoxSeen(
-        containers,
-        numbers | containers.keys() | members.numbers,
-        capacity.result(),
-        base_missing.result(),
-        storages.result(),
-        holder.name,
-        client.now(),
-        elsewhere,
-        on_other_nodes,
-        _hidden(client, members, containers.keys() | on_other_nodes.keys()),
-        ended=_ended(containers.values(), holder),
-    )
-    if want and _is_new(want.id, seen):
-        unseen = numbering.taken_unseen(client, want, seen.taken)
-        seen = replace(seen, taken=seen.taken | unseen, unseen=unseen)
-    return seen, frozenset(locked | (here - containers.keys() - seen.hidden.members.keys()))
+@dataclass(frozen=True)
+class Reading:
+    """A node at one moment: its containers, and the tasks of this token that ran just before."""
+
+    tasks: Sequence[_Task]
+    seen: ProxmoxSeen
+    without_mark: frozenset[int]  # containers that are being created and have no mark yet
+
+    def settled_for(self, want: MachineWant) -> bool:
+        """Whether no change to the agent's containers was under way."""
+        if any(_may_change(want, task, self.seen) for task in self.tasks):
+            return False
+        if any(_concerns(want.id, container) for container in self._locked):
+            return False
+        return not (self.without_mark and _is_new(want.id, self.seen))
+
+    @cached_property
+    def _locked(self) -> list[LxcContainer]:
+        return [container for container in self.seen.containers.values() if container.lock]
 
 
-def _hidden(client: Client, members: pools.Members, read: Collection[int]) -> Hidden:
-    """Return what the token could not read, without the members that were deleted since they were listed."""
-    hidden = members.hidden(read)
-    left = {vmid: pool for vmid, pool in hidden.members.items() if numbering.is_taken(client, vmid)}
-    return replace(hidden, members=left)
+def read(client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bool) -> Reading:
+    """Read the node once. The tasks are read first: what they create shows in the containers afterwards."""
+    tasks = list(_own_tasks(client))
+    return Reading(tasks, *read_node(client, node, holder, asks_networks=asks_networks))
 
 
-def _distant(client: Client, row: Mapping[str, Any], members: pools.Members) -> tuple[str, LxcContainer] | None:
-    """Return a member of a pool on another node, with that node."""
-    vmid, where = int(row["vmid"]), str(row["node"])
+def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Callable[[int], bool]) -> ProxmoxSeen:
+    """Return the observation with what only this agent needs: the addresses of its machines, and hidden numbers."""
+    ids = {want.id, *want.formers}
+    machines = [each for agent in ids for each in seen.machines_of(agent)]
+    machines += [each for each in seen.with_role(Role.READER) if each.mark and each.mark.agent in ids]
+    asks = [each for each in machines if each.running and (each.address is None or want.spec.mounts)]
+    read = {each.vmid: _completed(client, each, raw=bool(want.spec.mounts)) for each in asks}
+    seen = seen.completed(each for each in read.values() if each) if read else seen
+    if gone := {vmid for vmid, each in read.items() if each is None}:
+        seen = replace(seen, containers={vmid: each for vmid, each in seen.containers.items() if vmid not in gone})
+    if _is_new(want.id, seen):
+        unseen = numbering.taken_unseen(is_taken, want, seen.taken)
+        return replace(seen, taken=seen.taken | unseen, unseen=unseen)
+    return seen
+
+
+def _completed(client: Client, machine: LxcContainer, *, raw: bool) -> LxcContainer | None:
+    """Return a machine with its address; None if it is gone.
+
+    With ``raw`` it has the `lxc.…` lines of its configuration too, which the list of pending changes leaves out.
+    """
     try:
-        config = client.get(f"/nodes/{where}/lxc/{vmid}/config")
-    except ApiError:
-        return None  # it counts as hidden
-    return where, LxcContainer(vmid, str(row.get("status", "unknown")), config, pool=members.pool_of(vmid))
-
-
-def _ended(containers: Iterable[LxcContainer], holder: Holder) -> frozenset[str]:
-    claims = {claim.holder for container in containers if (claim := Claim.from_notes(container.notes))}
-    return frozenset(name for name in claims if holder.has_ended(name))
-
-
-def _on_another(node: str, row: Mapping[str, Any]) -> bool:
-    return row["type"] == "lxc" and row["node"] != node and "name" in row
-
-
-def _base_missing(client: Client, base: BaseSpec) -> bool:
-    if base.url is None:
-        return False  # without a url Paddock cannot download it; Proxmox reports a missing archive
-    listed = client.get(f"/nodes/{client.node}/storage/{base.storage}/content", {"content": "vztmpl"})
-    return base.volid not in {row["volid"] for row in listed}
-
-
-def _storages(client: Client) -> dict[str, str]:
-    """Return the directories of the storages that the token may see."""
-    return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
-
-
-def _capacity(client: Client, *, asks_networks: bool) -> Capacity:
-    try:
-        memory = client.get(f"/nodes/{client.node}/status").get("memory", {}).get("total")
-    except Forbidden:
-        memory = None
-    # Proxmox lists only the storages that the token may see.
-    storages = client.get(f"/nodes/{client.node}/storage")
-    free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
-    bridges = client.get(f"/nodes/{client.node}/network", {"type": "any_bridge"}) if asks_networks else []
-    networks = {str(row["iface"]): str(row["cidr"]) for row in bridges if row.get("address") and "cidr" in row}
-    return Capacity(int(memory) if memory else None, free, networks)
-
-
-def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContainer | None:
-    vmid = int(row["vmid"])
-    path = f"/nodes/{client.node}/lxc/{vmid}"
-    try:
-        config = client.get(f"{path}/config")
-        container = LxcContainer(vmid, str(row["status"]), config, pool=pool)
-        if not (container.has(Role.CATTLE) or container.has(Role.READER)) or not container.running:
-            return container
-        waiting = client.get(f"{path}/pending")
-        reached_at = address(client, vmid)
-    except NoContainer:
-        return None  # destroyed since the list was made
-    except Forbidden:
-        return None  # hidden, or out of its pool since the list was made
+        found = machine.address or address(client, machine.vmid)
+        config = client.get(f"/nodes/{client.node}/lxc/{machine.vmid}/config") if raw else {}
+    except (NoContainer, Forbidden):
+        return None
     except Stopped:
-        return replace(container, status="stopped")
-    pending = frozenset(str(entry["key"]) for entry in waiting if "pending" in entry or "delete" in entry)
-    return replace(container, address=reached_at, pending=pending, uptime=int(row.get("uptime", 0)))
+        return replace(machine, status="stopped", pending=frozenset(), uptime=0)
+    lines = {"lxc": config["lxc"]} if "lxc" in config else {}
+    return replace(machine, address=found, config={**machine.config, **lines})
 
 
-def address(client: Client, vmid: int) -> str | None:
-    """Return an address of a running container that other machines can reach; prefer IPv4."""
-    interfaces = client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces")
-    if interfaces is None:
-        raise Stopped(f"machine {vmid} is no longer running", hint="its console on the node may show why")
-    found = [
-        ipaddress.ip_address(entry["ip-address"])
-        for interface in interfaces
-        for entry in interface.get("ip-addresses", [])
-    ]
-    reachable = [each for each in found if not (each.is_loopback or each.is_link_local)]
-    return str(min(reachable, key=lambda each: each.version)) if reachable else None
+def _has_fixed_address(want: MachineWant | None) -> bool:
+    return want is not None and want.spec.machine.net.address != "dhcp"

@@ -35,8 +35,8 @@ def agent_of(mount: Mount) -> AgentId | None:
 
 def pets_for(agent: AgentId, seen: ProxmoxSeen) -> list[LxcContainer]:
     """Return the pets that have a volume of the agent, or are to get one that is adopted."""
-    pets = seen.with_role(Role.PET)
-    return [c for c in pets if c.mount_at(path_in_pet(agent)) or (c.mark and agent in c.mark.adopted_agents)]
+    adopted = [c for c in seen.with_role(Role.PET) if c.mark and c.mark.adopted and agent in c.mark.adopted_agents]
+    return list({c.vmid: c for c in (*seen.owners_of(path_in_pet(agent)), *adopted)}.values())
 
 
 def state_in(want: MachineWant, container: LxcContainer) -> Mount | None:
@@ -45,6 +45,13 @@ def state_in(want: MachineWant, container: LxcContainer) -> Mount | None:
     if named is None:
         return container.mount_at(path_in_pet(want.id))
     return next((m for m in container.mounts if m.volume == named and m.owner == container.vmid), None)
+
+
+def owners_of_state(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
+    """Return the pets that have the agent's state among their own volumes."""
+    named = want.spec.state.volume
+    found = seen.owners_of(path_in_pet(want.id)) if named is None else seen.users_of(named)
+    return [c for c in found if c.has(Role.PET) and state_in(want, c)]
 
 
 @dataclass(frozen=True)
@@ -62,9 +69,8 @@ class Pet:
 def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     """Return the agent's pet; refuse when it is not clear which container that is."""
     asked, volume = want.spec.state.pet.vmid, want.spec.state.volume
-    owners = [c for c in seen.with_role(Role.PET) if state_in(want, c)]
-    lost = lost_pet(want, seen)
-    if lost is not None and not owners:
+    owners = owners_of_state(want, seen)
+    if not owners and (lost := lost_pet(want, seen)) is not None:
         raise lost_pet_refusal(want, lost)
     if volume is not None and not owners:
         raise CannotPlan(
@@ -183,9 +189,21 @@ def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
 
 def number_taken(vmid: int, seen: ProxmoxSeen) -> CannotPlan:
     """Return the refusal of a ``state.pet`` whose number another container or virtual machine has."""
+    if vmid in seen.hidden.members:
+        # It may be the pet: no hint may lead a person to destroy it.
+        return CannotPlan(
+            f"state.pet: the token lacks VM.Audit on container {vmid} in pool {seen.hidden.members[vmid]}",
+            reading_hint(vmid),
+            code="pet.number-hidden",
+        )
     return CannotPlan(
         f"state.pet: {vmid} is taken, and not by a pet", taken_number_hint(vmid, seen), code="pet.number-taken"
     )
+
+
+def reading_hint(vmid: int) -> str:
+    """Return the hint about a member of a pool that the token may not read."""
+    return f"`paddock doctor` prints the commands that grant VM.Audit; no ACL on /vms/{vmid} may take it away"
 
 
 def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
@@ -13,29 +13,31 @@ from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachineWant, Remnant, Traits
 from paddock.places.proxmox import observe, tls, verify
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, REACHED_NAME, ProxmoxAction
-from paddock.places.proxmox.adoption import NodeAdoption
-from paddock.places.proxmox.archives import NodeArchives
 from paddock.places.proxmox.cattle import is_adopted
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.doctor import NodeDoctor
 from paddock.places.proxmox.errors import ApiError
 from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.identity import as_renamed
-from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.permissions import NodePermissions
-from paddock.places.proxmox.pet import state_in
+from paddock.places.proxmox.pet import owners_of_state, state_in
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.remnants import remnants
 from paddock.places.proxmox.root_work import owner_on_node
 from paddock.places.proxmox.root_worker import RootWorker
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
+from paddock.places.proxmox.shared import SharedReading
 from paddock.places.proxmox.templates import NodeTemplates
-from paddock.places.proxmox.worker import Worker
 from paddock.plan.machine import Goal, MachinePlan
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import Reach
+
+if TYPE_CHECKING:
+    from paddock.places.proxmox.adoption import NodeAdoption
+    from paddock.places.proxmox.archives import NodeArchives
+    from paddock.places.proxmox.doctor import NodeDoctor
+    from paddock.places.proxmox.permissions import NodePermissions
+    from paddock.places.proxmox.worker import Worker
 
 _BOOT_SECONDS: Final = 30
 
@@ -57,6 +59,9 @@ class ProxmoxPlace:
         self._reacher = Reacher(self._client, key, spec.ssh.jump, through)
         self._root_worker = RootWorker(self._client, self._root, say, patient=patient)
         self._holder = Holder()
+        self._shared = SharedReading(
+            self._client, lambda: observe.read(self._client, self._spec, self._holder, asks_networks=True)
+        )
         self._say = say
 
     @property
@@ -70,21 +75,30 @@ class ProxmoxPlace:
 
     @property
     def adoption(self) -> NodeAdoption:
+        from paddock.places.proxmox.adoption import NodeAdoption
+
         return NodeAdoption(self._planner, self._reacher)
 
     @property
     def archives(self) -> NodeArchives:
+        from paddock.places.proxmox.archives import NodeArchives
+
         return NodeArchives(self._client, self._planner, self._reacher, self._holder)
 
     @property
     def doctor(self) -> NodeDoctor:
+        from paddock.places.proxmox.doctor import NodeDoctor
+
         return NodeDoctor(self._client, self._spec, self._token_id, self._planner, self._root, self.observe)
 
     @property
     def permissions(self) -> NodePermissions:
+        from paddock.places.proxmox.permissions import NodePermissions
+
         return NodePermissions(self._client, self._spec)
 
     def close(self) -> None:
+        self._reacher.close()
         self._holder.close()
         self._client.close()
 
@@ -100,6 +114,12 @@ class ProxmoxPlace:
         except ApiError:
             self._expect_node()
             raise
+
+    def observed(self, want: MachineWant | None = None) -> ProxmoxSeen | None:
+        try:
+            return self._shared.seen(want)
+        except ApiError:
+            return None  # an observation of its own gives the reason
 
     def _expect_node(self) -> None:
         """Raise an error that names the nodes, if the file names one that the cluster does not have."""
@@ -126,9 +146,12 @@ class ProxmoxPlace:
                 assert_never(goal)
 
     def perform(self, action: ProxmoxAction, seen: ProxmoxSeen, got: Got) -> Got:
+        self._shared.end()
         return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
     def _worker(self, known: ExpectedContainers) -> Worker:
+        from paddock.places.proxmox.worker import Worker
+
         return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder, self._look)
 
     def _look(self) -> ProxmoxSeen:
@@ -159,7 +182,7 @@ class ProxmoxPlace:
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
         seen, former = as_renamed(want, seen)
         before = former.agent if former else None
-        states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]
+        states = [mount for pet in owners_of_state(want, seen) if (mount := state_in(want, pet))]
         state = states[0].volume if states else "none"
         notes = verify.notes(want, seen)
         cattle = next(iter(seen.cattle_of(want.id)), None)

@@ -15,9 +15,8 @@ from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
-from paddock.places.proxmox.actions import AttachCache, DownloadBase
+from paddock.places.proxmox.actions import AttachCache, DownloadBase, Reach
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.actions import CheckRootSize, CheckStateSize, Ref
 from paddock.plan.machine import AdoptTarget, MachineAfter, MachinePlan
@@ -131,6 +130,8 @@ class NodePlanner:
         notes += capacity.network_notes(want, seen, self.node)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
         steps += self._root_steps(want, cattle, vmid, template, builder, used)
+        reached = any(isinstance(step.action, Reach) for step in steps)  # which removes the claim of a machine
+        steps += leftovers.release([owner, None if reached else cattle, template], seen)
         after = MachineAfter(
             preinstalled=_preinstalled(want, cattle),
             adopted_state=pet is not None and pets.holds_adopted_state(want, pet.container),
@@ -279,7 +280,9 @@ class NodePlanner:
         if former:
             found = replace(found, steps=[*former.steps(want.id), *found.steps])
         makes = any(step.id == "pet.create" for step in found.steps)
-        return replace(found, steps=[*self._download(), *found.steps]) if makes and seen.base_missing else found
+        download = self._download() if makes and seen.base_missing else []
+        release = leftovers.release([*pets.pets_for(want.id, seen), *seen.machines_of(want.id)], seen)
+        return replace(found, steps=[*download, *found.steps, *release])
 
     def build_template(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
         """Plan to build the template if it is missing, or again if ``rebuild``."""
@@ -292,7 +295,7 @@ class NodePlanner:
         membership.check_listed(seen)
         newest = templates.newest(want.template, seen) if want.template else None
         if want.template is None or (newest and not rebuild):
-            return MachinePlan()
+            return MachinePlan(list(leftovers.release([newest], seen)))
         epoch = (newest.mark.epoch or 0) + 1 if newest and newest.mark else 1
         return MachinePlan(self.build(want, seen, next(_free_ids(want, seen)), epoch=epoch))
 
@@ -323,7 +326,7 @@ class NodePlanner:
 
 def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
     """Return the pet that has the agent's state, even if the file now names another one."""
-    owners = [c for c in seen.with_role(Role.PET) if pets.state_in(want, c)]
+    owners = pets.owners_of_state(want, seen)
     if len(owners) > 1:
         raise CannotPlan(
             f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}",

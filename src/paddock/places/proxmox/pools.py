@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import ApiError, Unauthorized
+from paddock.places.proxmox.errors import Forbidden, Missing
 from paddock.places.proxmox.seen import Hidden, Pool
 from paddock.spec.place import PoolsSpec
 
@@ -61,9 +61,7 @@ def read(client: Client, spec: PoolsSpec | None) -> Members:
     for pool, name in ((Pool.MACHINES, spec.machines), (Pool.STATE, spec.state)):
         try:
             found = client.get("/pools", {"poolid": name})
-        except Unauthorized:
-            raise
-        except ApiError:
+        except (Forbidden, Missing):
             unlisted.append(name)
             continue
         members = [row for each in found for row in each.get("members", ()) if row.get("type") == "lxc"]

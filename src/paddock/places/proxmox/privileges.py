@@ -42,6 +42,7 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    Release,
     RemovePet,
     RenameMachine,
     RenamePet,
@@ -100,9 +101,9 @@ def missing(needs: Iterable[Need], held: Held) -> list[Need]:
 
 def as_lines(needs: Iterable[Need]) -> list[str]:
     """Return the privileges as text, one line per path."""
-    by_path: dict[str, list[str]] = {}
+    by_path: dict[str, dict[str, None]] = {}  # two needs of one privilege may accept different others
     for need in needs:
-        by_path.setdefault(need.path, []).append(need.privilege)
+        by_path.setdefault(need.path, {})[need.privilege] = None
     return [f"{', '.join(found)} on {path}" for path, found in by_path.items()]
 
 
@@ -141,17 +142,17 @@ def _joined(actions: Sequence[Action]) -> Iterator[tuple[int, str]]:
 
 
 def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
-    owners: dict[Ref, int] = {}
+    owners: dict[Ref, tuple[int, str]] = {}  # with the storage
     builder = None
     for action in actions:
         if not isinstance(action, ProxmoxAction):
             continue  # it is performed inside a machine, over ssh
         match action:
             case CreatePet(vmid, params):
-                owners[STATE_VOLUME] = vmid
+                owners[STATE_VOLUME] = vmid, _storage_of_state(params)
                 yield from _create(vmid, params)
             case AddVolume(vmid, key, value) | AddCache(vmid, key, value):
-                owners[CACHE_VOLUME if isinstance(action, AddCache) else STATE_VOLUME] = vmid
+                owners[CACHE_VOLUME if isinstance(action, AddCache) else STATE_VOLUME] = vmid, _storage(value)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options")
                 yield from _keys(vmid, {key: value})
             case CreateCattle(vmid, params, volume, _):
@@ -190,6 +191,8 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
                 yield from _vm(vmid, AUDIT, *(() if recorded else ("VM.Config.Options",)))
             case Describe(vmid) | AdoptMachine(vmid) | RenameMachine(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options")
+            case Release(vmid):
+                yield from _vm(vmid, AUDIT)  # without the privilege for notes, the claim stays until it expires
             case Detach(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")
             case Destroy(vmid) | Seal(vmid):
@@ -205,16 +208,16 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
             case AdoptPet(vmid) | RenamePet(vmid) | IncludeVolume(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
             case Reassign():
-                owners[STATE_VOLUME] = action.pet
+                owners[STATE_VOLUME] = action.pet, _storage(action.value)
                 yield from _vm(action.source, AUDIT, "VM.Config.Disk")
                 yield from _vm(action.pet, AUDIT, "VM.Config.Options", "VM.Config.Disk")
-                yield Need(f"/storage/{action.value.partition(':')[0]}", "Datastore.AllocateSpace")
+                yield Need(f"/storage/{_storage(action.value)}", "Datastore.AllocateSpace")
             case BackUpPet(vmid, where) | ConfirmBackup(vmid, where):
                 yield from _archived(vmid, where)
                 yield from _vm(vmid, AUDIT)
             case RestoreSpare(vmid, owner, _, params):
-                owners[SPARE_VOLUME] = vmid
-                yield from _archived(owner, str(params["ostemplate"]).partition(":")[0])
+                owners[SPARE_VOLUME] = vmid, _storage_of_state(params)
+                yield from _archived(owner, _storage(params["ostemplate"]))
                 yield from _vm(vmid, "VM.Allocate", AUDIT)
                 yield from _keys(vmid, params)
             case DestroySpare(vmid):
@@ -247,7 +250,7 @@ def _vm(vmid: int, *privileges: str) -> Iterator[Need]:
 
 def _create(vmid: int, params: Params) -> Iterator[Need]:
     yield from _vm(vmid, "VM.Allocate", AUDIT)
-    archive = f"/storage/{str(params['ostemplate']).partition(':')[0]}"
+    archive = f"/storage/{_storage(params['ostemplate'])}"
     instead = ((archive, "Datastore.AllocateSpace"), (archive, "Datastore.Allocate"))
     yield Need(archive, "Datastore.Audit", instead)
     yield from _keys(vmid, params)
@@ -286,12 +289,22 @@ def _bridge(card: str) -> Iterator[Need]:
         yield Need(f"{_LOCAL_ZONE}/{words['bridge']}{tag}", "SDN.Use")
 
 
-def _mount(vmid: int, volume: str | Ref, owners: Mapping[Ref, int]) -> Iterator[Need]:
+def _storage(volume: str | int) -> str:
+    return str(volume).partition(":")[0]
+
+
+def _storage_of_state(params: Params) -> str:
+    """Return where a new container gets its state volume; empty if it gets that later."""
+    return next((_storage(params[key]) for key in params if key != "rootfs" and _DISK.fullmatch(key)), "")
+
+
+def _mount(vmid: int, volume: str | Ref, owners: Mapping[Ref, tuple[int, str]]) -> Iterator[Need]:
     """Yield the privileges for mounting a volume, which an earlier step may create."""
     yield from _vm(vmid, "VM.Config.Disk")
     if isinstance(volume, Ref):
-        owner = owners.get(volume)
-        yield from _vm(owner, "VM.Config.Disk") if owner else ()
+        if volume in owners:
+            owner, storage = owners[volume]
+            yield from _of_another(owner, storage)
     else:
         yield from _volume(vmid, volume, Mount.from_config("", volume).owner)
 
@@ -300,7 +313,12 @@ def _volume(vmid: int, volume: str, owner: int | None) -> Iterator[Need]:
     owner = owner or Mount.from_config("", volume).owner
     if owner in (None, vmid):
         return
-    where = f"/storage/{volume.partition(':')[0]}"
+    yield from _of_another(owner, _storage(volume))
+
+
+def _of_another(owner: int, storage: str) -> Iterator[Need]:
+    """Yield the privileges for mounting a volume that another container owns."""
+    where = f"/storage/{storage}"
     everything = ((where, "Datastore.Allocate"),)
     yield Need(where, "Datastore.Audit", everything)
     yield Need(f"/vms/{owner}", "VM.Config.Disk", everything)

@@ -7,7 +7,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -15,11 +15,12 @@ from typing import Final
 from paddock.errors import NeedsPerson, PaddockError
 from paddock.guests import Guest, Unreachable, expect
 from paddock.guests.pct import PctGuest, read_host_key
+from paddock.guests.shared import SharedConnection
 from paddock.guests.ssh import SshGuest, scan_host_key
 from paddock.places import Got
-from paddock.places.proxmox import observe
+from paddock.places.proxmox import reading
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.client import Client, pause_after
 
 _REACH_SECONDS: Final = 120
 _VISIT_SECONDS: Final = 20  # for a machine that is already running
@@ -35,6 +36,15 @@ class HostKeyTrust:
     adopted_by: str | None = None  # the agent that adopts a machine which Paddock did not create
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """A connection for the commands on a machine that has this address and this host key."""
+
+    address: str
+    key: str
+    connection: SharedConnection
+
+
 class Reacher:
     """Finds a running container's address, waits until it answers, and verifies its host key.
 
@@ -46,16 +56,34 @@ class Reacher:
         self._key = key
         self._jump = jump
         self._node = node
+        # By the number of the machine. Several agents are deployed at once, each with a machine of its own.
+        self._shared: dict[int, _Shared] = {}
 
     def guest(self, name: str, vmid: int, address: str, keys: Sequence[str]) -> Guest:
         """Return a guest for a machine that must present one of the host keys."""
         if self._node:
             return PctGuest(name, self._node, vmid, tuple(keys))
+        shared = self._shared.get(vmid)
+        if shared is None or (shared.address, shared.key) != (address, ",".join(keys)):
+            return self._ssh(name, address, keys)
+        return self._ssh(name, address, keys, shared.connection.control)
+
+    def _ssh(self, name: str, address: str, keys: Sequence[str], control: Path | None = None) -> SshGuest:
         trusted = tuple(f"ssh-ed25519 {key}" for key in keys)
-        return SshGuest(name, address, key=self._key, host_keys=trusted, jump=self._jump)
+        return SshGuest(name, address, key=self._key, host_keys=trusted, jump=self._jump, control=control)
+
+    def close(self) -> None:
+        """End the connections to machines."""
+        for vmid in list(self._shared):
+            self._end_shared(vmid)
+
+    def _end_shared(self, vmid: int) -> None:
+        if shared := self._shared.pop(vmid, None):
+            shared.connection.close()
 
     def reach(self, vmid: int, known: HostKeyTrust, record: Callable[[str], None], *, clone: bool) -> Got:
         """Return address and host key of a machine once it answers; ``record`` writes host keys into its notes."""
+        self._end_shared(vmid)  # the machine may have been stopped since it was last reached
         address, answered = self._answering(vmid, _REACH_SECONDS)
         self._check_key(vmid, address, answered, known)
         if not known.on_record:
@@ -101,25 +129,23 @@ class Reacher:
         return logged_fingerprint(self._client.task_log(str(made[0]["upid"])) if made else [])
 
     def _answering(self, vmid: int, seconds: float) -> tuple[str, str]:
-        end = time.monotonic() + seconds
-        pause = 0.05
+        start = time.monotonic()
         while True:
-            address = observe.address(self._client, vmid)
+            address = reading.address(self._client, vmid)
             answered = self._host_key(vmid, address) if address else None
             if address and answered:
                 key = answered.split()[1]
                 if not _ED25519.fullmatch(key):  # untrusted text, which goes into the notes and to the terminal
                     raise Unreachable(f"the ssh server at {address} has no host key of type ed25519")
                 return address, key
-            if time.monotonic() > end:
+            if time.monotonic() > start + seconds:
                 raise PaddockError(
                     f"machine {vmid} "
                     + (f"has the address {address}, but {self._way} does not answer" if address else "got no address"),
                     hint="check that the bridge has DHCP, and that this computer has a route to it; ssh.jump goes"
                     " through another machine, and ssh.reach: pct through the node",
                 )
-            time.sleep(pause)
-            pause = min(pause * 1.5, 1.0)
+            time.sleep(pause_after(time.monotonic() - start))
 
     @property
     def _way(self) -> str:
@@ -129,12 +155,21 @@ class Reacher:
         return read_host_key(self._node, vmid) if self._node else scan_host_key(address, jump=self._jump)
 
     def _exchange(self, vmid: int, address: str, old: str, record: Callable[[str], None]) -> str:
-        """Give a clone its own host key. Both keys are recorded until the new one is in use."""
-        guest = self.guest(f"machine-{vmid}", vmid, address, [old])
+        """Give a clone its own host key. Both keys are recorded until the new one is in use.
+
+        The connection in which the clone named its new key is used for the rest of the run: another one that presents
+        this key proves no more.
+        """
+        name = f"machine-{vmid}"
+        if not self._node:
+            self._shared[vmid] = _Shared(address, old, SharedConnection.opened(self._ssh(name, address, [old])))
+        guest = self.guest(name, vmid, address, [old])
         new = expect(guest, "creating a host key", _script("stage")).split()[1]
         record(f"{old},{new}")
         expect(guest, "changing the host key", _script("switch"))
         record(new)
+        if not self._node:
+            self._shared[vmid] = replace(self._shared[vmid], key=new)
         return new
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from paddock.places import PlaceSeen
 from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox.index import Index
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.spec.agent_id import AgentId
 from paddock.spec.sizes import Size
@@ -128,7 +129,7 @@ class LxcContainer:
         """The mark in the notes, which anyone who may edit the notes may have written."""
         return Mark.from_notes(self.notes)
 
-    @property
+    @cached_property
     def newer_mark(self) -> Mapping[str, str] | None:
         """The words of its mark, if a newer Paddock wrote it."""
         return Mark.of_newer_version(self.notes)
@@ -150,11 +151,11 @@ class LxcContainer:
     def name(self) -> str:
         return f"container {self.vmid} ({self.config.get('hostname', '?')})"
 
-    @property
-    def mounts(self) -> Iterator[Mount]:
-        for key, value in sorted(self.config.items()):
-            if _VOLUME_KEY.fullmatch(key):
-                yield Mount.from_config(key, str(value))
+    @cached_property
+    def mounts(self) -> Sequence[Mount]:
+        """Its volumes and bind mounts, by their keys."""
+        found = sorted((key, str(value)) for key, value in self.config.items() if _VOLUME_KEY.fullmatch(key))
+        return [Mount.from_config(key, value) for key, value in found]
 
     @property
     def is_template(self) -> bool:
@@ -238,9 +239,14 @@ class ProxmoxSeen(PlaceSeen):
         claim = Claim.from_notes(container.notes)
         return claim if claim and claim.blocks(self.holder, self.now, self.ended.__contains__) else None
 
+    def abandoned_claim(self, container: LxcContainer) -> Claim | None:
+        """Return a claim that nobody needs any more, and that still excludes runs on other computers."""
+        claim = Claim.from_notes(container.notes)
+        return claim if claim and self.now < claim.until and self.claim_of_another(container) is None else None
+
     def with_role(self, role: Role) -> list[LxcContainer]:
         """Return the containers with a mark of that role."""
-        return [c for c in self.containers.values() if c.has(role)]
+        return self._numbered(self._index.roles.get(role, ()))
 
     def cattle_of(self, agent: AgentId) -> list[LxcContainer]:
         """Return the containers that are marked as this agent's machine."""
@@ -248,15 +254,43 @@ class ProxmoxSeen(PlaceSeen):
 
     def machines_of(self, agent: AgentId) -> list[LxcContainer]:
         """Return this agent's machines, also unfinished ones."""
-        return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
+        return self._numbered(self._index.machines.get(agent, ()))
+
+    def owners_of(self, path: str) -> list[LxcContainer]:
+        """Return the pets that have a volume of their own with that mount path."""
+        return self._numbered(self._index.pets.get(path, ()))
 
     def users_of(self, volume: str) -> list[LxcContainer]:
         """Return every container whose configuration names the volume."""
-        return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]
+        return self._numbered(self._index.users.get(volume, ()))
+
+    def forgetting(self, agent: AgentId) -> LxcContainer | None:
+        """Return the pet with an unfinished `forget` of the agent."""
+        return self.containers.get(self._index.forgetting.get(agent, 0))
+
+    @property
+    def outside(self) -> Sequence[LxcContainer]:
+        """The containers with a mark that does not count, because they are in no pool for it."""
+        return self._numbered(self._index.outside)
+
+    def _numbered(self, numbers: Iterable[int]) -> list[LxcContainer]:
+        return [self.containers[number] for number in numbers]
+
+    @cached_property
+    def _index(self) -> Index:
+        return Index(self.containers.values())
+
+    def completed(self, containers: Iterable[LxcContainer]) -> ProxmoxSeen:
+        """Return the observation with more about some of its containers, whose marks and volumes are the same."""
+        found = replace(self, containers={**self.containers, **{each.vmid: each for each in containers}})
+        found.__dict__["_index"] = self._index  # where the cached property looks for it
+        return found
 
     def without(self, gone: Iterable[LxcContainer]) -> ProxmoxSeen:
         """Return the observation as if these containers and their root disks were deleted."""
         numbers = {container.vmid for container in gone}
+        if not numbers:
+            return self
         free = dict(self.capacity.storages)
         for root in (self.containers[vmid].mount("rootfs") for vmid in numbers):
             if root and root.size and root.storage in free:

@@ -47,6 +47,7 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    Release,
     RemovePet,
     RenameMachine,
     RenamePet,
@@ -64,7 +65,7 @@ from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client, TaskFailed
 from paddock.places.proxmox.containers import Containers, with_version
 from paddock.places.proxmox.contest import Contest
-from paddock.places.proxmox.errors import NotRunning, Running
+from paddock.places.proxmox.errors import AnswerLost, Forbidden, NotRunning, Running
 from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
 from paddock.places.proxmox.forgetter import Forgetter
 from paddock.places.proxmox.holder import Holder
@@ -147,6 +148,8 @@ class Worker(Containers):
             case Describe(vmid, text):
                 container, mark = self._marked(vmid)
                 self._put(container, {"description": mark.written_below(text, container.notes)})
+            case Release(vmid):
+                self._release(vmid)
             case GrowDisk(vmid, size):
                 self._resize(vmid, "rootfs", size)
             case Start(vmid):
@@ -202,7 +205,8 @@ class Worker(Containers):
         notes = with_version(str(params["description"]))
         # Proxmox checks the privilege for tags on the container alone, and it joins its pool when the task ends.
         first = {key: value for key, value in params.items() if key != "tags"}
-        self._task("POST", self._path, {"vmid": vmid, **first, "description": notes})
+        with self._making(vmid):
+            self._task("POST", self._path, {"vmid": vmid, **first, "description": notes})
         made = self._made(vmid, notes)
         if "tags" in params:
             self._put(self.read(vmid), {"tags": params["tags"]})
@@ -222,6 +226,16 @@ class Worker(Containers):
         if claim and claim.holder != self._holder.name:
             params = {**params, "description": without_claim(container.notes)}  # its run has died
         self._put(container, params)
+
+    def _release(self, vmid: int) -> None:
+        container = self.read(vmid)
+        claim = Claim.from_notes(container.notes)
+        if claim is None:
+            return  # a step of this run has removed it
+        try:
+            self._put(container, {"description": without_claim(container.notes)})
+        except Forbidden:
+            self._reporter(f"the token may not write the notes of {container.name}: the claim of {claim.holder} stays")
 
     def _attach(self, vmid: int, key: str, volume: str, mount: str) -> None:
         container = self.read(vmid)
@@ -261,7 +275,8 @@ class Worker(Containers):
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
         marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
-        self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
+        with self._making(action.vmid):
+            self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
         made = self._made(action.vmid, notes)
         self._settle_machine(action.vmid, notes, _resolve(action.volume, got), action.mount, action.params)
         return made
@@ -362,19 +377,30 @@ class Worker(Containers):
         # The claim stays until the conversion has ended: other runs destroy a builder without one.
         self._put(container, {"description": self._claimed_notes(marked.written_into(container.notes))})
         known = self._expected.record_created(vmid, marked)
-        self._client.send("POST", f"{self._path}/{vmid}/template")
-        self._await_template(vmid)
+        self._convert(vmid)
         template = self.read(vmid)
         self._put(template, {"description": without_claim(template.notes)})
         return {**known, TEMPLATE.name: str(vmid)}
 
-    def _await_template(self, vmid: int) -> None:
-        """Wait until Proxmox has converted a builder to a template; it returns no task to wait for."""
-        end = time.monotonic() + 300
+    def _convert(self, vmid: int) -> None:
+        """Convert a builder to a template. Proxmox returns no task to wait for."""
+        try:
+            self._client.send("POST", f"{self._path}/{vmid}/template")
+        except AnswerLost:
+            # A build takes minutes, so it is not given up before it is clear that Proxmox has not begun.
+            if not self._becomes_template(vmid, 20):
+                raise
+        else:
+            if not self._becomes_template(vmid, 300):
+                raise PaddockError(f"builder {vmid} did not become a template")
+
+    def _becomes_template(self, vmid: int, seconds: float) -> bool:
+        end = time.monotonic() + seconds
         while not (container := self.read(vmid)).is_template or container.lock:
             if time.monotonic() > end:
-                raise PaddockError(f"builder {vmid} did not become a template")
+                return False
             time.sleep(0.1)
+        return True
 
 
 def _split(params: Mapping[str, str | int]) -> tuple[dict[str, str | int], dict[str, str | int]]:

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Self
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from paddock.recipes.hermes.platforms import PLATFORMS, REFUSED
-from paddock.spec.fields import Model, Port, Url, VariableName, worded
+from paddock.spec.fields import Model, Port, Url, VariableName, no_items, no_keys, worded
 
 
 class ApiServerSpec(Model):
     """The agent's OpenAI-compatible API, on loopback unless exposed."""
 
     port: Port = Field(8642, description="port of the API")
-    cors_origins: list[Url] = Field(default_factory=list, description="origins of web pages that may call the API")
+    cors_origins: list[Url] = Field(default_factory=no_items, description="origins of web pages that may call the API")
     model_name: str | None = Field(None, description="name of the agent as a model in the API")
 
 
@@ -39,7 +39,7 @@ RouteName = Annotated[
 class MessengerSpec(Model):
     """A messenger. Its tokens are secrets of the agent, other variables of Hermes are in its environment."""
 
-    allow: list[UserId] = Field(default_factory=list, description="ids of the users who may talk to the agent")
+    allow: list[UserId] = Field(default_factory=no_items, description="ids of the users who may talk to the agent")
     allow_all: bool = Field(False, description="whether everyone may talk to the agent")
     home_channel: UserId | None = Field(None, description="channel for messages that the agent sends unasked")
 
@@ -82,11 +82,11 @@ class RouteSpec(Model):
     prompt: str = Field(
         "", description="prompt for the agent; {field} is replaced by a field of the message; without it all fields"
     )
-    events: list[str] = Field(default_factory=list, description="types of events to accept; without it all")
-    skills: list[str] = Field(default_factory=list, description="skills to use for the prompt")
+    events: list[str] = Field(default_factory=no_items, description="types of events to accept; without it all")
+    skills: list[str] = Field(default_factory=no_items, description="skills to use for the prompt")
     deliver: str = Field("log", description="the answer's destination: log, github_comment, or another connector")
     deliver_extra: dict[str, str] = Field(
-        default_factory=dict, description="more about the destination, like chat_id of a messenger"
+        default_factory=no_keys, description="more about the destination, like chat_id of a messenger"
     )
     deliver_only: bool = Field(False, description="whether the prompt itself is delivered, without asking the agent")
 
@@ -115,7 +115,9 @@ def _messenger(label: str, name: str) -> Any:
 class ConnectorsSpec(Model):
     """The ways to talk to the agent: its API and messengers."""
 
-    api_server: ApiServerSpec = Field(ApiServerSpec(), description="the agent's OpenAI-compatible API; always enabled")
+    api_server: ApiServerSpec = Field(
+        ApiServerSpec.model_construct(), description="the agent's OpenAI-compatible API; always enabled"
+    )
     telegram: TelegramSpec | None = _messenger("Telegram", "telegram")
     discord: MessengerSpec | None = _messenger("Discord", "discord")
     slack: MessengerSpec | None = _messenger("Slack", "slack")

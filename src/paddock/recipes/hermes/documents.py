@@ -1,26 +1,24 @@
-"""The documents of an agent: where Hermes reads each of them, and who may change it there."""
+"""The documents of an agent: where Hermes reads each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from paddock.recipes.documents import place_of
-from paddock.recipes.hermes.spec import HermesSpec
-from paddock.recipes.workload import Keep, StateFile
+from paddock.recipes.hermes.spec import HOME, HermesSpec
 from paddock.spec.files import text_of
 from paddock.spec.kinds import Mistake
 
-_HOME: Final = ".hermes"
-SOUL: Final = f"{_HOME}/SOUL.md"
-_MEMORIES: Final = f"{_HOME}/memories"
+SOUL: Final = f"{HOME}/SOUL.md"
+MEMORIES: Final = f"{HOME}/memories"
 
 # Names that Hermes reads from its own home, and nowhere else.
 _OWN_PLACES: Final = {
     "SOUL.md": SOUL,
-    "USER.md": f"{_MEMORIES}/USER.md",
-    "MEMORY.md": f"{_MEMORIES}/MEMORY.md",
+    "USER.md": f"{MEMORIES}/USER.md",
+    "MEMORY.md": f"{MEMORIES}/MEMORY.md",
 }
 # Names that Hermes reads from the working directory. It reads the first one that there is.
 _PROJECT: Final = (".hermes.md", "HERMES.md", "AGENTS.md", "agents.md", "CLAUDE.md", "claude.md", ".cursorrules")
@@ -43,24 +41,15 @@ _LIMITS: Final = {
 }
 
 
-def files(agent: HermesSpec) -> tuple[StateFile, ...]:
-    """Return the documents as files of the state, at the places where Hermes reads them.
-
-    The file alone decides who the agent is: SOUL.md is locked. USER.md and MEMORY.md are the agent's memory: they are
-    written once, and never again. All others are written with each configuration.
-    """
-    return tuple(StateFile(path, text or "", _keep(path)) for path, text in _places(agent))
-
-
 def mistakes(agent: HermesSpec, folder: Path | None) -> Iterator[Mistake]:
     """Yield documents that Hermes would not read, or that another key decides."""
     taken: dict[str, str] = {}
     for name in agent.documents:
         path = _place(agent, name)
-        key = _DECIDED_BY.get(path.removeprefix(f"{_HOME}/")) if path.startswith(f"{_HOME}/") else None
+        key = _DECIDED_BY.get(path.removeprefix(f"{HOME}/")) if path.startswith(f"{HOME}/") else None
         if key:
             yield ("documents", name), f"is decided by {key}; write it there"
-        elif path == f"{_HOME}/active_profile":
+        elif path == f"{HOME}/active_profile":
             yield ("documents", name), "an agent has one profile; for another one write another agent into this file"
         elif path in taken:
             yield ("documents", name), f"is the same file as {taken[path]}; keep one"
@@ -106,16 +95,11 @@ def _only_a_file(agent: HermesSpec, name: str) -> str:
     return f" (or {agent.working_directory}/{name}:, for a file that only the agent's tools read)"
 
 
-def _places(agent: HermesSpec) -> Iterator[tuple[str, str | None]]:
+def places(agent: HermesSpec) -> Iterator[tuple[str, str | None]]:
+    """Yield the place and the text of each document."""
     for name, document in agent.documents.items():
         yield _place(agent, name), document.text
 
 
 def _place(agent: HermesSpec, name: str) -> str:
     return _OWN_PLACES.get(name) or place_of(agent, name)
-
-
-def _keep(path: str) -> Keep:
-    if path == SOUL:
-        return Keep.LOCKED
-    return Keep.SEEDED if PurePosixPath(path).parent == PurePosixPath(_MEMORIES) else Keep.PLANTED

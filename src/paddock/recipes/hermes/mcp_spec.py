@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from paddock.spec.durations import Duration
-from paddock.spec.fields import AbsolutePath, Model, Port, Url, worded
+from paddock.spec.fields import AbsolutePath, Model, Port, Url, no_items, no_keys, worded
 
 # Hermes writes the name into its log and into the names of the tools.
 ServerName = Annotated[
@@ -30,8 +30,8 @@ _OF_A_PROGRAM: Final = ("args", "env", "idle_timeout", "max_lifetime")
 class ToolChoice(Model):
     """The tools of an MCP server that the agent may use."""
 
-    include: list[str] = Field(default_factory=list, description="only these")
-    exclude: list[str] = Field(default_factory=list, description="all but these")
+    include: list[str] = Field(default_factory=no_items, description="only these")
+    exclude: list[str] = Field(default_factory=no_items, description="all but these")
     resources: bool = Field(True, description="whether the agent gets tools that list and read the server's resources")
     prompts: bool = Field(True, description="whether the agent gets tools that list and read the server's prompts")
 
@@ -54,7 +54,7 @@ class SamplingSpec(Model):
 
     enabled: bool = Field(True, description="whether the server may ask the model")
     model: str | None = Field(None, description="model for these requests, instead of the agent's")
-    allowed_models: list[str] = Field(default_factory=list, description="models that the server may ask for")
+    allowed_models: list[str] = Field(default_factory=no_items, description="models that the server may ask for")
     max_tokens_cap: int | None = Field(None, ge=1, description="longest answer, in tokens")
     max_tool_rounds: int | None = Field(None, ge=0, description="calls of tools in one request; 0: none")
     max_rpm: int | None = Field(None, ge=1, description="requests a minute")
@@ -75,16 +75,16 @@ class McpServerSpec(Model):
     command: str | None = Field(
         None, description="program to start; Paddock brings node, npm, npx, uv and uvx if a server needs them"
     )
-    args: list[str] = Field(default_factory=list, description="arguments of the program")
+    args: list[str] = Field(default_factory=no_items, description="arguments of the program")
     env: dict[str, str] = Field(
-        default_factory=dict, description="environment of the program; ${NAME} is replaced by a secret's value"
+        default_factory=no_keys, description="environment of the program; ${NAME} is replaced by a secret's value"
     )
     idle_timeout: Duration | None = Field(None, description="how long an unused program runs; it is started again")
     max_lifetime: Duration | None = Field(None, description="how long a program runs before it is started again")
     url: Url | None = Field(None, description="URL of the server, instead of a program")
     transport: Literal["http", "sse"] = Field("http", description="protocol of the URL: http (streamable), or sse")
     headers: dict[str, str] = Field(
-        default_factory=dict, description="HTTP headers; ${NAME} is replaced by a secret's value"
+        default_factory=no_keys, description="HTTP headers; ${NAME} is replaced by a secret's value"
     )
     auth: Literal["oauth"] | None = Field(None, description="oauth: a person logs in with `hermes mcp login NAME`")
     oauth: OAuthSpec | None = Field(None, description="how the agent registers with the server, with auth: oauth")
@@ -101,9 +101,13 @@ class McpServerSpec(Model):
     )
     keepalive_interval: Duration | None = Field(None, description="how often the connection is tested; at least 5s")
     supports_parallel_tool_calls: bool = Field(False, description="whether its tools may be called at the same time")
-    tools: ToolChoice = Field(ToolChoice(), description="which tools of the server the agent may use")
-    sampling: SamplingSpec = Field(SamplingSpec(), description="requests of the server to the agent's model")
-    elicitation: ElicitationSpec = Field(ElicitationSpec(), description="questions of the server to the person")
+    tools: ToolChoice = Field(ToolChoice.model_construct(), description="which tools of the server the agent may use")
+    sampling: SamplingSpec = Field(
+        SamplingSpec.model_construct(), description="requests of the server to the agent's model"
+    )
+    elicitation: ElicitationSpec = Field(
+        ElicitationSpec.model_construct(), description="questions of the server to the person"
+    )
 
     @model_validator(mode="after")
     def _program_or_url(self) -> Self:

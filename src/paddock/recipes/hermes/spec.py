@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -13,9 +13,12 @@ from paddock.recipes.hermes.connector_spec import ConnectorsSpec, MessengerSpec
 from paddock.recipes.hermes.mcp_spec import McpServerSpec, ServerName
 from paddock.recipes.packaged import PackagedSpec
 from paddock.spec.agent import AgentSpec
-from paddock.spec.fields import Model, Name, Port, shorthand
+from paddock.spec.fields import Model, Name, Port, no_items, no_keys, shorthand
 from paddock.spec.secrets import Source
 from paddock.spec.tree import Location
+
+HOME: Final = ".hermes"  # Hermes' own folder in the agent's home
+API_KEY: Final = "API_SERVER_KEY"  # the variable with the key of its API server
 
 
 class Managed(StrEnum):
@@ -83,14 +86,14 @@ class HermesSpec(PackagedSpec):
     }
 
     kind: Literal["hermes"] = Field(description="hermes")
-    connectors: ConnectorsSpec = Field(ConnectorsSpec(), description="the ways to talk to the agent")
+    connectors: ConnectorsSpec = Field(ConnectorsSpec.model_construct(), description="the ways to talk to the agent")
     gateway: Name | None = Field(None, description="name of the model gateway: an agent of kind litellm in this file")
     mcp_servers: dict[ServerName, McpServerSpec] = Field(
-        default_factory=dict, description="MCP servers with tools for the agent, by name"
+        default_factory=no_keys, description="MCP servers with tools for the agent, by name"
     )
     auth: AuthSpec | None = Field(None, description="OAuth credentials (auth.json) for the first start")
     dashboard: Annotated[DashboardSpec, shorthand(DashboardSpec, "enabled", bool, example="true or {port: 9119}")] = (
-        Field(DashboardSpec(enabled=False), description="the agent's web page: true, or a mapping")
+        Field(DashboardSpec.model_construct(enabled=False), description="the agent's web page: true, or a mapping")
     )
     managed: Managed = Field(
         Managed.STRICT,
@@ -104,7 +107,7 @@ class HermesSpec(PackagedSpec):
     )
     browser: bool = Field(False, description="whether to install a browser (chromium) for its tools")
     programs: list[Annotated[ProgramName, Field(strict=False)]] = Field(
-        default_factory=list,
+        default_factory=no_items,
         description="programs to install with the code, beside those that an MCP server needs: node (with npm and"
         " npx), uv (with uvx)",
     )

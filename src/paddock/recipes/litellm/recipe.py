@@ -10,13 +10,13 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from paddock.recipes.checks import Check
+from paddock.recipes.code import Distribution
 from paddock.recipes.litellm.spec import MASTER_KEY, LitellmSpec
 from paddock.recipes.model_gateway import Offer
 from paddock.recipes.packaged import PackagedRecipe
 from paddock.recipes.reaches import named_in
 from paddock.recipes.workload import (
     Answer,
-    Distribution,
     File,
     Page,
     Paths,

@@ -43,4 +43,4 @@ class ServiceSpec(AgentSpec):
 
     kind: Literal["service"] = Field(description="service")
     command: Argv = Field(description="program and arguments, run without a shell")
-    health: HealthSpec = Field(HealthSpec(), description="how to check that the service is healthy")
+    health: HealthSpec = Field(HealthSpec.model_construct(), description="how to check that the service is healthy")

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.guests import Guest, expect
-from paddock.recipes.workload import CodeTree, ImageContract, Paths, Workload
+from paddock.recipes.code import CodeTree
+from paddock.recipes.workload import ImageContract, Paths, Workload
 from paddock.runtimes import former_ids
 from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive

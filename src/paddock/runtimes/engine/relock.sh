@@ -20,7 +20,7 @@ keeper=0:0
 [ -z "$OWNER" ] || OWNER=$USER_UID:$USER_GID # the image may have other names
 
 lock_again() { # PATH CONTENT
-    new=$(mktemp -- "$1.XXXXXX")
+    new=$(sh -c "$new_beside" paddock "$1")
     cat "$2" >"$new"
     chown "$keeper" "$new"
     chmod 444 "$new"

@@ -1,0 +1,164 @@
+"""Reading a node once: its containers with their configurations."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from paddock.places.proxmox import numbering, pools
+from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer, Stopped
+from paddock.places.proxmox.holder import Holder
+from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.seen import Capacity, Hidden, LxcContainer, Pool, ProxmoxSeen, options_of
+from paddock.spec.models import ProxmoxSpec
+from paddock.spec.place import BaseSpec
+
+_WORKERS: Final = 8  # requests at the same time; pveproxy has three processes for all its users
+
+
+def read_node(
+    client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bool
+) -> tuple[ProxmoxSeen, frozenset[int]]:
+    """Return the observation, and the containers that are being created and have no mark yet."""
+    listed = client.get(f"/nodes/{client.node}/lxc")
+    with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:
+        taken = parallel.submit(client.get, "/cluster/resources", {"type": "vm"})
+        capacity = parallel.submit(partial(_capacity, client, asks_networks=asks_networks))
+        base_missing = parallel.submit(_base_missing, client, node.base)
+        storages = parallel.submit(_storages, client)
+        members = pools.read(client, node.pools)
+        # A container may have joined its pool since the list was made.
+        rows = [*listed, *members.not_in(listed, client.node)]
+        found = list(parallel.map(lambda row: _container(client, row, members.pool_of(int(row["vmid"]))), rows))
+        distant = list(parallel.map(lambda row: _distant(client, row, members), members.on_other_nodes(client.node)))
+    containers = {container.vmid: container for container in found if container}
+    on_other_nodes = {container.vmid: (where, container) for where, container in filter(None, distant)}
+    numbers = frozenset(int(row["vmid"]) for row in taken.result())
+    elsewhere = {str(row["name"]): str(row["node"]) for row in taken.result() if _on_another(client.node, row)}
+    here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
+    locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
+    seen = ProxmoxSeen(
+        containers,
+        numbers | containers.keys() | members.numbers,
+        capacity.result(),
+        base_missing.result(),
+        storages.result(),
+        holder.name,
+        client.now(),
+        elsewhere,
+        on_other_nodes,
+        _hidden(client, members, containers.keys() | on_other_nodes.keys()),
+        ended=_ended(containers.values(), holder),
+    )
+    return seen, frozenset(locked | (here - containers.keys() - seen.hidden.members.keys()))
+
+
+def _hidden(client: Client, members: pools.Members, read: Collection[int]) -> Hidden:
+    """Return what the token could not read, without the members that were deleted since they were listed."""
+    hidden = members.hidden(read)
+    left = {vmid: pool for vmid, pool in hidden.members.items() if numbering.is_taken(client, vmid)}
+    return replace(hidden, members=left)
+
+
+def _distant(client: Client, row: Mapping[str, Any], members: pools.Members) -> tuple[str, LxcContainer] | None:
+    """Return a member of a pool on another node, with that node."""
+    vmid, where = int(row["vmid"]), str(row["node"])
+    try:
+        config = client.get(f"/nodes/{where}/lxc/{vmid}/config")
+    except ApiError:
+        return None  # it counts as hidden
+    return where, LxcContainer(vmid, str(row.get("status", "unknown")), config, pool=members.pool_of(vmid))
+
+
+def _ended(containers: Iterable[LxcContainer], holder: Holder) -> frozenset[str]:
+    claims = {claim.holder for container in containers if (claim := Claim.from_notes(container.notes))}
+    return frozenset(name for name in claims if holder.has_ended(name))
+
+
+def _on_another(node: str, row: Mapping[str, Any]) -> bool:
+    return row["type"] == "lxc" and row["node"] != node and "name" in row
+
+
+def _base_missing(client: Client, base: BaseSpec) -> bool:
+    if base.url is None:
+        return False  # without a url Paddock cannot download it; Proxmox reports a missing archive
+    try:
+        listed = client.get(f"/nodes/{client.node}/storage/{base.storage}/content", {"content": "vztmpl"})
+    except Forbidden:
+        return True  # a plan that needs the archive is refused with the privilege's name; doctor prints the commands
+    return base.volid not in {row["volid"] for row in listed}
+
+
+def _storages(client: Client) -> dict[str, str]:
+    """Return the directories of the storages that the token may see."""
+    return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
+
+
+def _capacity(client: Client, *, asks_networks: bool) -> Capacity:
+    try:
+        memory = client.get(f"/nodes/{client.node}/status").get("memory", {}).get("total")
+    except Forbidden:
+        memory = None
+    # Proxmox lists only the storages that the token may see.
+    storages = client.get(f"/nodes/{client.node}/storage")
+    free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
+    bridges = client.get(f"/nodes/{client.node}/network", {"type": "any_bridge"}) if asks_networks else []
+    networks = {str(row["iface"]): str(row["cidr"]) for row in bridges if row.get("address") and "cidr" in row}
+    return Capacity(int(memory) if memory else None, free, networks)
+
+
+def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContainer | None:
+    """Return a container of a list; None if it is gone or hidden.
+
+    One request is enough for most: the pending changes of a machine come with its configuration.
+    """
+    vmid, status = int(row["vmid"]), str(row["status"])
+    path = f"/nodes/{client.node}/lxc/{vmid}"
+    expects_machine = status == "running" and "paddock" in str(row.get("tags", "")).split(";")
+    try:
+        entries = client.get(f"{path}/pending") if expects_machine else None
+        config = client.get(f"{path}/config") if entries is None else _after_restart(entries)
+        container = LxcContainer(vmid, status, config, pool=pool)
+        if not (container.has(Role.CATTLE) or container.has(Role.READER)) or not container.running:
+            return container
+        if entries is None:
+            entries = client.get(f"{path}/pending")
+    except NoContainer:
+        return None  # destroyed since the list was made
+    except Forbidden:
+        return None  # hidden, or out of its pool since the list was made
+    pending = frozenset(str(entry["key"]) for entry in entries if "pending" in entry or "delete" in entry)
+    fixed = _fixed_address(container, pending)
+    return replace(container, address=fixed, pending=pending, uptime=int(row.get("uptime", 0)))
+
+
+def _after_restart(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the configuration with its pending changes, as Proxmox shows it, from the list of both."""
+    left = (entry for entry in entries if "delete" not in entry)
+    return {str(entry["key"]): entry["pending"] if "pending" in entry else entry["value"] for entry in left}
+
+
+def _fixed_address(container: LxcContainer, pending: Collection[str]) -> str | None:
+    """Return the address that a running machine has from its configuration; None if it may have another one."""
+    fixed = options_of(str(container.config.get("net0", ""))).get("ip", "")
+    return fixed.partition("/")[0] if "/" in fixed and "net0" not in pending else None
+
+
+def address(client: Client, vmid: int) -> str | None:
+    """Return an address of a running container that other machines can reach; prefer IPv4."""
+    interfaces = client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces")
+    if interfaces is None:
+        raise Stopped(f"machine {vmid} is no longer running", hint="its console on the node may show why")
+    found = [
+        ipaddress.ip_address(entry["ip-address"])
+        for interface in interfaces
+        for entry in interface.get("ip-addresses", [])
+    ]
+    reachable = [each for each in found if not (each.is_loopback or each.is_link_local)]
+    return str(min(reachable, key=lambda each: each.version)) if reachable else None

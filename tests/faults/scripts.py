@@ -1,0 +1,307 @@
+"""The scripts that Paddock runs as root on a machine and that change something, killed at any of their commands.
+
+They run on a copy-on-write view of this machine (tests/hostile/ground.py), with stubs for systemd and the engines. One
+program on the machine makes all kills of a script: it puts the files back, runs the script until a command, runs the
+same script again, and compares the files with those of a script that was not killed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from hostile import agents
+from hostile.ground import ATTACKER, Machine
+from hostile.test_07_names import DOCKER
+from hostile.test_11_cut_off_before_restart import KILLED
+from hostile.test_25_rename import SYSTEMCTL
+from hostile.test_property import own_text, workload
+from paddock.runtimes import Runtime
+from paddock.runtimes import machine as of_machine
+from paddock.runtimes.shell import script
+
+Command = tuple[Sequence[str], bytes]  # argv and stdin
+
+# Where these scripts change something.
+FOLDERS: Final = ("/etc/paddock", "/opt/paddock", "/var/lib/paddock", "/srv", "/etc/systemd/system", "/etc/ssh")
+FILES: Final = ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow")
+# Their contents are random, if they are created again.
+RANDOM: Final = ("generated.env", ".paddock/identity", "/etc/ssh/ssh_host", "shadow")
+HOSTKEY: Final = resources.files("paddock.places.proxmox") / "hostkey.sh"
+
+# Scripts that change nothing, or whose kills are tested elsewhere.
+ELSEWHERE: Final = {
+    **dict.fromkeys(
+        (
+            "agents.sh",
+            "inspect.sh",
+            "observe.sh",
+            "observe_and_look.sh",
+            "mounts.sh",
+            "strays.sh",
+            "version.sh",
+            "programs_present.sh",
+        ),
+        "it only reports",
+    ),
+    **dict.fromkeys(("enter.sh", "enter_container.sh", "hold.sh", "try_code.sh", "trial.sh"), "it changes no file"),
+    **dict.fromkeys(
+        ("lease.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"), "systemd runs it, and starts it again"
+    ),
+    "rename.sh": "tests/hostile/test_25_rename.py",
+    "packages.sh": "the package manager of the machine, which is asked again for what is missing",
+    "python.sh": "the package manager of the machine",
+    "template.sh": "it runs on a builder; the builder of an interrupted build is destroyed",
+    "base.sh": "the engine makes the image; the next run removes the container (tests/live/test_engine.py)",
+}
+
+_NEVER: Final = 10**6  # more commands than any script has
+_AT_ONCE: Final = 40
+_EMPTY: Final = """
+rm -rf /etc/paddock /opt/paddock /var/lib/paddock /srv/* /etc/systemd/system/paddock-* /run/active-*
+mkdir -p /srv/containers /opt/paddock /var/lib/paddock
+userdel mallory 2>/dev/null || true
+"""
+# Runs on the machine. Its input is JSON, and its output a JSON line for each kill.
+_LOOP: Final = r"""
+import hashlib, json, os, shutil, subprocess, sys
+order = json.load(sys.stdin)
+folders, files = order["folders"], order["files"]
+before, killed, later = ([(argv, stdin.encode("latin-1")) for argv, stdin in order[key]] for key in
+                         ("before", "killed", "later"))
+os.environ |= {"KILL_AT": "0", "COUNT_FILE": "/run/count"}
+
+def save():
+    there = [path for path in (*folders, *files) if os.path.lexists(path)]
+    subprocess.run(["tar", "-cpf", "/run/saved.tar", *there], check=True, stderr=subprocess.DEVNULL)
+
+def put_back():
+    for folder in filter(os.path.isdir, folders):
+        for name in os.listdir(folder):
+            path = f"{folder}/{name}"
+            shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
+    subprocess.run(["tar", "-xpf", "/run/saved.tar", "-C", "/"], check=True)
+
+def run(command, at=0):
+    argv, stdin = command
+    done = subprocess.run(argv, input=stdin, env={**os.environ, "KILL_AT": str(at)}, capture_output=True)
+    return done.returncode, done.stderr.decode(errors="replace")[-300:]
+
+def described(path):
+    facts = os.lstat(path)
+    text = ""
+    if os.path.islink(path):
+        text = os.readlink(path)
+    elif os.path.isfile(path) and not any(word in path for word in order["random"]):
+        with open(path, "rb") as file:
+            text = hashlib.sha256(file.read()).hexdigest()[:12]
+    return f"{facts.st_mode:o} {facts.st_uid}:{facts.st_gid} {text}"
+
+def seen():
+    paths = {path for path in files if os.path.exists(path)}
+    for folder in folders:
+        for where, names, leaves in os.walk(folder):
+            paths |= {os.path.join(where, name) for name in (*names, *leaves) if not name.endswith(".pyc")}
+    return {path: described(path) for path in paths}
+
+for command in before:
+    code, said = run(command)
+    assert code == 0, (command[0][3:], said)
+save()
+known = seen()
+whole = [run(command) for command in (*killed, *later)]
+with open("/run/count") as file:
+    commands = int(file.read())
+wanted = seen()
+print(json.dumps({"commands": commands, "codes": whole}), flush=True)
+for at in order["at"]:
+    put_back()
+    code = run(killed[0], at)[0]
+    there = seen()
+    again = [run(command) for command in (*killed, *later)]
+    now = seen()
+    differ = [f"{path}: {wanted.get(path)} became {now.get(path)}" for path in sorted({*now, *wanted})
+              if now.get(path) != wanted.get(path)]
+    lost = [path for path in order["kept"] if there.get(path) != known[path]]
+    print(json.dumps({"at": at, "code": code, "again": again, "differ": differ, "lost": lost}), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script that is killed, and what happens on the machine before and after it."""
+
+    name: str
+    killed: Command
+    before: Sequence[Command] = ()
+    later: Sequence[Command] = ()  # the next scripts of the same step
+    kept: Sequence[str] = ()  # files that no kill may change
+
+
+@dataclass(frozen=True)
+class Kills:
+    """The kills of one script."""
+
+    name: str
+    commands: int
+    tried: int
+    problems: Sequence[str]
+    lost: Sequence[str]
+
+
+def shell(text: str, *arguments: str) -> Command:
+    return ["sh", "-euc", text, "test", *arguments], b""
+
+
+def applied(runtime: Runtime, colour: str = "red") -> Command:
+    """Return the command that applies a bundle."""
+    bundle = runtime.bundle(_coloured(runtime, colour), None, mounted=False)
+    return runtime.apply(bundle.id), bundle.archive({}, {})
+
+
+def _coloured(runtime: Runtime, colour: str) -> Any:
+    wanted = workload(runtime)
+    first = wanted.processes[0]
+    coloured = replace(first, environment={**first.environment, "COLOUR": colour})
+    return replace(wanted, processes=(coloured, *wanted.processes[1:]))
+
+
+def cases() -> Iterator[Case]:
+    """Yield every script that changes something, in a situation where it has much to do."""
+    bee, boxed = agents.systemd("bee"), agents.docker("bee")
+    state, note = bee.paths.state, f"{bee.paths.home}/learned.md"
+    learned = shell('echo tea >"$1" && chown "$2:$2" "$1"', note, str(ATTACKER))
+    ready = [applied(bee), learned]
+    folder = shell('mkdir -p "$1" && echo tea >"$1/learned.md" && chown -R "$2:$2" "$1"', state, str(ATTACKER))
+    bundle = boxed.bundle(_coloured(boxed, "red"), None, mounted=False)
+    created: Command = boxed.container.create(bundle.id, replaces=False), bundle.archive({}, {})
+    renewed: Command = boxed.container.create(bundle.id, replaces=True), bundle.archive({}, {})
+    in_box = [created, applied(boxed), learned]
+
+    yield Case("apply, a new agent", applied(bee))
+    yield Case("apply, other settings", applied(bee, "blue"), ready, kept=[note])
+    yield Case("stop", (bee.stop(), b""), ready, kept=[note])
+    yield Case("start", (bee.start(), b""), [*ready, (bee.stop(), b"")], kept=[note])
+    yield Case("record that it is verified", (bee.record_verified("red"), b""), ready, kept=[note])
+    saved: Command = of_machine.record_upgrade(bee.paths, "saved", "from=1", "to=2"), b""
+    yield Case("record an upgrade: saved", saved, ready, kept=[note])
+    for words in (("verified",), ("back", "why"), ("on",), ("ended",)):
+        yield Case(
+            f"record an upgrade: {words[0]}",
+            (of_machine.record_upgrade(bee.paths, *words), b""),
+            [*ready, saved],
+            kept=[note],
+        )
+    yield Case("claim for a restore", (of_machine.claim_for_restore(bee.agent, bee.paths, mounted=False), b""))
+    claim = of_machine.claim_state(bee.agent, bee.spec.user, bee.paths, mounted=False)
+    yield Case("claim existing files", (claim, b""), [folder])
+    yield Case("remove", (bee.remove(), b""), ready, kept=[note])
+    forget = of_machine.delete_state(bee.agent, bee.paths)
+    yield Case("forget", (forget, b""), [*ready, (bee.remove(), b"")])
+    yield Case("create a container", created)
+    yield Case("recreate a container", renewed, in_box, kept=[note])
+    yield Case("apply, in a container", applied(boxed, "blue"), in_box, kept=[note])
+    yield Case("record that a container is verified", (boxed.record_verified(bundle.id), b""), in_box, kept=[note])
+    yield Case("remove a container", (boxed.remove(), b""), in_box, kept=[note])
+    leave = of_machine.remove_left_container(boxed.agent, (), "docker", boxed.paths)
+    yield Case("leave an engine", (leave, b""), in_box, kept=[note])
+    yield Case("load an image", (script("engine/load.sh", ["docker", "load"]), b"archive"), in_box, kept=[note])
+    yield Case("pull an image", (boxed.container.pull(), b""), in_box, kept=[note])
+    code = ["/opt/paddock/.store", "t1", "home_bee", "tiny", "/usr/bin/python3", "-c", "import tiny"]
+    yield Case("install code", (script("install.sh", code), _package()), ready, kept=[note])
+    text = HOSTKEY.read_text()
+    stage, switch = (["sh", "-c", text, "paddock", verb] for verb in ("stage", "switch"))
+    yield Case("stage a host key", (stage, b""), later=[(switch, b"")])
+    # A run that was killed begins with a new key.
+    yield Case("switch to a host key", (["sh", "-c", f"set -- stage\n{text}\nset -- switch\n{text}"], b""))
+
+
+def _package() -> bytes:
+    """Return the archive of a package with one program."""
+    files = {
+        "tiny.py": "def main(): return 0\n",
+        "tiny-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n",
+        "tiny-1.0.dist-info/entry_points.txt": "[console_scripts]\ntiny = tiny:main\n",
+    }
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for name, content in files.items():
+            header = tarfile.TarInfo(name)
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content.encode()))
+    return made.getvalue()
+
+
+def sample(found: Sequence[Case], most: int, seed: int) -> list[Case]:
+    """Return some of the cases, in their order."""
+    chosen = set(random.Random(seed).sample(range(len(found)), most))
+    return [case for at, case in enumerate(found) if at in chosen]
+
+
+def on(world: Machine, case: Case, most: int | None, seed: int) -> Kills:
+    """Kill a script at all commands, or at some that a seed chooses."""
+    world.stub("systemctl", SYSTEMCTL)
+    world.stub("docker", DOCKER)
+    [first, _] = _lines(world, case, [_NEVER])
+    commands = first["commands"]
+    assert all(code == 0 for code, _ in first["codes"]), (case.name, first["codes"])
+    chosen = range(1, commands + 1)
+    at = list(chosen) if most is None else sorted(random.Random(seed).sample(chosen, min(most, commands)))
+    kills = [
+        kill for some in range(0, len(at), _AT_ONCE) for kill in _lines(world, case, at[some : some + _AT_ONCE])[1:]
+    ]
+    problems = [
+        f"{case.name}, killed at command {kill['at']} of {commands}: {why}"
+        for kill in kills
+        for why in (*kill["differ"], *(said for code, said in kill["again"] if code))
+    ]
+    lost = [f"{case.name}, killed at command {kill['at']}: {path}" for kill in kills for path in kill["lost"]]
+    return Kills(case.name, commands, len(kills), problems, lost)
+
+
+def _lines(world: Machine, case: Case, at: Sequence[int]) -> list[dict[str, Any]]:
+    order: Mapping[str, Any] = {
+        "before": _texts(case.before, at=False),
+        "killed": _texts([case.killed], at=True),
+        "later": _texts(case.later, at=False),
+        "at": list(at),
+        "kept": list(case.kept),
+        "folders": FOLDERS,
+        "files": FILES,
+        "random": RANDOM,
+    }
+    world.root(_EMPTY)
+    done = world.run(["python3", "-c", _LOOP], stdin=json.dumps(order).encode(), seconds=600)
+    assert done.ok, (case.name, done.err)
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def _texts(commands: Sequence[Command], *, at: bool) -> list[tuple[list[str], str]]:
+    return [(_killable(argv) if at else list(argv), stdin.decode("latin-1")) for argv, stdin in commands]
+
+
+def _killable(argv: Sequence[str]) -> list[str]:
+    """Return the command with a text that kills itself at command $KILL_AT."""
+    at = list(argv).index("-c") + 1
+    return [*argv[: at - 2], "bash", "--posix", "-c", KILLED + argv[at], *argv[at + 1 :]]
+
+
+def not_covered() -> list[str]:
+    """Return the scripts that are neither killed here nor named in ``ELSEWHERE``."""
+    texts = "\n".join(word for case in cases() for argv, _ in [case.killed, *case.later] for word in argv)
+    top = Path(str(resources.files("paddock")))
+    return [
+        str(path.relative_to(top))
+        for path in sorted(top.rglob("*.sh"))
+        if path.parent.name != "process"  # an account without root; tests/hostile/test_11 kills them
+        and not path.read_text().startswith("# Library:")
+        and path.name not in ELSEWHERE
+        and own_text(path) not in texts
+    ]

@@ -1,0 +1,115 @@
+"""An `up` with nothing to do: one connection to the machine, and few requests to the node."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from paddock.places.proxmox import reach as reach_module
+from paddock.plan.agent import AgentSeen
+from paddock.process import Result
+from paddock.run.observe import observe
+from paddock.run.on_machine import OnMachine
+from paddock.run.resolve import locate, resolve
+from paddock.run.verbs import up
+from places.node import Node
+
+READS = 20  # beside one for each container; `observe` reads the node once, and the lock of the run writes nothing
+Facts = Callable[[Mapping[str, Any]], str]
+
+
+def well(question: Mapping[str, Any]) -> str:
+    """Return what the machine of an agent that works prints."""
+    running = {"state": "active", "pid": 7, "restarts": 0, "since": time.time()}
+    top, own, home = question["folders"]
+    folders = {top: ("1770", 0), own: ("700", 0), home: ("700", 10000)}
+    found: dict[str, Any] = {
+        "state": {
+            "folders": {path: {"mode": mode, "uid": uid, "gid": uid} for path, (mode, uid) in folders.items()},
+            "mounted": True,
+            "size": 1 << 30,
+            "free": 1 << 29,
+        },
+        "lease": {"held": True, "holders": [7], "holder": "bee since 2026-01-01T00:00:00Z"},
+        "ports": {"own": question["ports"], "others": []},
+        "inside": {
+            "uid": 10000,
+            "answers": [{"found": {"content": 1}, "seconds": 0.1} for _ in question["inside"]["questions"]],
+        },
+    }
+    processes = dict.fromkeys([*question["processes"], "lease"], running)
+    about = {"processes": processes, "dropped": [], "now": time.time(), "uid": 0}
+    return json.dumps({**about, **{name: {"found": fact, "seconds": 0.1} for name, fact in found.items()}})
+
+
+class Machine:
+    """The machine of an agent as the file says, and the programs that were run on it.
+
+    A program that looks prints facts; all others print a report, and facts after it if they are asked for.
+    """
+
+    def __init__(self, seen: AgentSeen, facts: Facts) -> None:
+        self.name = "bee"
+        self.runs: list[Sequence[str]] = []
+        self._seen = seen
+        self._facts = facts
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+        self.runs.append(argv)
+        told = "" if argv[0] == "python3" else "\0".join(["", "report=1", *self._records(), "end=ok", ""])
+        return Result(tuple(argv), 0, told + (self._facts(json.loads(stdin)) if stdin else ""), "", 0.01)
+
+    def _records(self) -> Iterator[str]:
+        seen = self._seen
+        yield from (f"package={name}" for name in seen.packages)
+        yield from (f"unit={unit} {state}" for unit, state in seen.units.items())
+        yield from (f"bundle={seen.bundle_id}", f"answered={seen.answered}", "init=systemd", f"secrets={seen.secrets}")
+        yield from ("state.agent=home_bee", "state.at=/var/lib/paddock/bee")
+
+
+def machine_of(node: Node, monkeypatch: pytest.MonkeyPatch, facts: Facts = well) -> Machine:
+    """Bring an agent up, and return its machine; what follows happens on that machine."""
+    up(node.agent())
+    machine = Machine(node.agent().seen_as_wanted(), facts)
+    monkeypatch.setattr(reach_module, "SshGuest", lambda *_, **__: machine)
+    node.side = OnMachine()
+    node.sent.clear()
+    return machine
+
+
+def test_an_up_with_nothing_to_do_connects_once_to_the_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = machine_of(node, monkeypatch)
+    assert up(node.agent()) == "bee: nothing to do, and healthy"
+    assert len(machine.runs) == 1
+    assert not node.writes
+    assert len(node.sent) <= READS + len(node.vmids), [str(sent) for sent in node.sent]
+
+
+def test_an_up_looks_again_if_the_first_look_was_cut_short(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent can make the program that looks print anything, or take long; the machine then prints a part of it."""
+    answers = iter(['{"processes": {"main": ', ""])
+    machine = machine_of(node, monkeypatch, lambda question: next(answers, None) or well(question))
+    assert up(node.agent()) == "bee: nothing to do, and healthy"
+    assert len(machine.runs) == 2
+    assert machine.runs[1][0] == "python3"
+
+
+def test_an_unhealthy_agent_is_found_by_the_same_look(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def restarting(question: Mapping[str, Any]) -> str:
+        return well(question).replace('"active"', '"activating"')
+
+    machine = machine_of(node, monkeypatch, restarting)
+    agent = resolve(locate(node.agent()))
+    assert not node.side.is_healthy(agent, observe(agent))
+    assert len(machine.runs) == 1
+
+
+def test_a_verb_that_needs_no_checks_asks_for_none(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine_of(node, monkeypatch)
+    seen = node.agent().observe().agent
+    assert seen
+    assert seen.facts is None
