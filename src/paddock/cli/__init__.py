@@ -111,7 +111,7 @@ def main() -> None:
 
 
 def _name_shell(arguments: list[str]) -> None:
-    """Let `--show-completion` take the name of a shell. Without one, typer shows the script of the shell that runs it."""
+    """Let `--show-completion` take the name of a shell. Without one, typer takes the shell that runs it."""
     if arguments[:1] == ["--show-completion"] and len(arguments) == 2:
         os.environ["_PADDOCK_COMPLETE"] = f"source_{arguments[1]}"  # as typer's own scripts ask for completions
 
