@@ -56,7 +56,7 @@ def make_parser(program: str) -> argparse.ArgumentParser:
     )
     token = verb("token", "print an API token with its secret")
     token.add_argument("name", nargs="?", help="user@realm!name (default: the first token)")
-    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, true")
+    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, echo, true")
     root.add_argument(
         "argv",
         nargs=argparse.REMAINDER,
