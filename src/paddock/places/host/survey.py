@@ -101,9 +101,18 @@ def parsed(printed: str) -> HostSurvey:
     )
 
 
-def shapes(host: HostSurvey) -> list[Fit]:
-    """Return the shapes for a host, the best first; those that do not fit come last, with the reason."""
-    if reason := _impossible(host):
+def shapes(host: HostSurvey, *, local: bool = False) -> list[Fit]:
+    """Return the shapes for a host, the best first; those that do not fit come last, with the reason.
+
+    ``local`` is for the computer that runs Paddock: there an agent can run without systemd.
+    """
+    reason = _impossible(host)
+    if reason is None and not host.systemd:
+        reason = "process 1 is not systemd, which supervises agents"
+        if local and host.pythons:
+            here = "a process of your account, while `paddock run` is open; process 1 is not systemd"
+            return [Fit(NATIVE, here, runtime="process", scope="user"), Fit(CONTAINER, reason, fits=False)]
+    if reason:
         return [Fit(shape, reason, fits=False) for shape in (NATIVE, CONTAINER)]
     found = [_native(host), *_containers(host)]
     return sorted(found, key=lambda fit: not fit.fits)
@@ -118,8 +127,6 @@ def _impossible(host: HostSurvey) -> str | None:
     if host.libc is None or host.libc < _LIBC:
         found = f"{host.libc[0]}.{host.libc[1]}" if host.libc else "another C library"
         return f"agents need glibc 2.28 or newer, and this has {found}"
-    if not host.systemd:
-        return "process 1 is not systemd, which supervises agents"
     if host.root and host.nixos:
         return "on NixOS agents run in an account of their own: log in as that account"
     return None
@@ -141,10 +148,13 @@ def _containers(host: HostSurvey) -> list[Fit]:
         usable = [engine for engine in host.engines if not engine.rootless]
         if usable:
             return [Fit(CONTAINER, f"{_title(each)} is there", runtime=each.name) for each in reversed(usable)]
+        if host.installed_engines:
+            silent = " and ".join(name.capitalize() for name in host.installed_engines)
+            return [Fit(CONTAINER, f"{silent} is installed and does not answer to root: start its service", fits=False)]
         if host.installs:
-            why = "neither Docker nor Podman answers; Paddock can install Podman (container.install)"
+            why = "there is neither Docker nor Podman; Paddock installs Podman (container.install)"
             return [Fit(CONTAINER, why, runtime="podman", install=True)]
-        return [Fit(CONTAINER, "neither Docker nor Podman answers, and Paddock cannot install one here", fits=False)]
+        return [Fit(CONTAINER, "there is neither Docker nor Podman, and Paddock cannot install one here", fits=False)]
     podman = next((engine for engine in host.engines if engine.name == "podman"), None)
     if podman is None:
         docker = "; Docker takes root" if "docker" in host.installed_engines else ""
