@@ -99,7 +99,7 @@ def test_before_a_choice_the_token_can_look_and_take_no_space(node: Node) -> Non
     paste(node, user_lines(TOKEN))
     client = node.client(TOKEN)
     assert {row["storage"] for row in client.get("/nodes/pve/storage")} == {"local", "local-lvm"}
-    params = {"vmid": 105, "filename": "vm-105-disk-0", "size": "1G"}
+    params: dict[str, str | int] = {"vmid": 105, "filename": "vm-105-disk-0", "size": "1G"}
     for storage in ("local", "local-lvm"):
         with pytest.raises(Forbidden, match=r"Datastore\.AllocateSpace"):
             client.send("POST", f"/nodes/pve/storage/{storage}/content", params)
@@ -110,14 +110,15 @@ def test_a_leaked_token_reaches_nothing_outside_its_pools(node: Node) -> None:
     node.somebody(200, net0="name=eth0,bridge=vmbr0,ip=dhcp")
     client = node.client(TOKEN)
     assert client.get("/cluster/resources", {"type": "vm"}) == []
-    for method, path, params in (
+    requests: list[tuple[str, str, dict[str, str | int] | None]] = [
         ("GET", "/nodes/pve/lxc/200/config", None),
         ("POST", "/nodes/pve/lxc/200/status/start", None),
         ("DELETE", "/nodes/pve/lxc/200", None),
         ("POST", "/nodes/pve/lxc", {"vmid": 201, "ostemplate": BASE, "rootfs": "local-lvm:1"}),
         ("DELETE", f"/nodes/pve/storage/local/content/{BASE}", None),
         ("PUT", "/access/acl", {"path": "/", "roles": "Administrator", "users": "agents@pve"}),
-    ):
+    ]
+    for method, path, params in requests:
         with pytest.raises(Forbidden):
             client.get(path) if method == "GET" else client.send(method, path, params)
 

@@ -47,7 +47,8 @@ class HostSurvey:
     lingers: bool  # services of the account run while nobody is logged in
     engines: tuple[Engine, ...]
     installed_engines: tuple[str, ...]  # also those that do not answer to the account
-    pythons: tuple[str, ...]
+    pythons: tuple[str, ...]  # those that the code of agents runs with
+    other_pythons: tuple[str, ...]  # too old or too new
     installs: bool  # a package manager that Paddock uses
     free: int  # bytes where states are
 
@@ -78,6 +79,7 @@ def parsed(printed: str) -> HostSurvey:
         first.setdefault(name, value)
     every = {name: [value for each, value in found if each == name] for name, _ in found}
     release = _release(first.get("release", ""))
+    pythons = {each for each in every.get("python", ()) if re.fullmatch(r"[0-9]\.[0-9]{1,3}", each)}
     engines = [_engine(name, first.get(name, "")) for name in ("docker", "podman")]
     return HostSurvey(
         distribution=_word(release.get("ID", "")),
@@ -87,15 +89,16 @@ def parsed(printed: str) -> HostSurvey:
         system=_word(first.get("system", "")),
         libc=_libc(first.get("libc", "")),
         root=first.get("uid") == "0",
-        account=_word(first.get("account", "")),
+        account=_word(first.get("account", "")) or "the account",
         sudo=first.get("sudo") == "yes",
         systemd=first.get("init") == "systemd",
-        nixos=first.get("nixos") == "yes",
+        nixos=first.get("nixos") == "yes" or release.get("ID") == "nixos",
         user_manager=first.get("manager") in ("running", "degraded", "starting"),
         lingers=first.get("lingers") == "yes",
         engines=tuple(engine for engine in engines if engine),
         installed_engines=tuple(name for name in ("docker", "podman") if name in every.get("installed", ())),
-        pythons=tuple(each for each in _PYTHONS if each in every.get("python", ())),
+        pythons=tuple(each for each in _PYTHONS if each in pythons),
+        other_pythons=tuple(sorted(each for each in pythons if each not in _PYTHONS)),
         installs=bool(every.get("installs")),
         free=int(first["free"]) << 10 if re.fullmatch(r"[0-9]{1,15}", first.get("free", "")) else 0,
     )
@@ -133,8 +136,11 @@ def _impossible(host: HostSurvey) -> str | None:
 
 
 def _native(host: HostSurvey) -> Fit:
-    if not host.pythons and not (host.root and host.installs):
-        return Fit(NATIVE, f"it needs Python {_PYTHONS[0]} to {_PYTHONS[-1]}, and the host has none", fits=False)
+    # A package manager that brought another version would bring it again.
+    can_install = host.root and host.installs and not host.other_pythons
+    if not host.pythons and not can_install:
+        has = ", ".join(host.other_pythons) or "none"
+        return Fit(NATIVE, f"it needs Python {_PYTHONS[0]} to {_PYTHONS[-1]}, and the host has {has}", fits=False)
     if host.root:
         return Fit(NATIVE, "a systemd service with root's protection, which confines the agent most", runtime="systemd")
     if not host.user_manager:
