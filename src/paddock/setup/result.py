@@ -26,7 +26,7 @@ def write_result(folder: Path, answers: Answers, others: Sequence[NewFile]) -> l
     """Write paddock.yaml and the files beside it, and return a line about each."""
     target = refuse_existing(folder)
     text = render(answers)
-    _check(text)
+    _check(text, [file for file in others if file.path.parent == folder])
     files = [NewFile(folder / SCHEMA_FILE, schema_text(KINDS).encode(), "for editors", replaces=True)]
     ignore = ignoring_secrets(folder / ".gitignore")
     if ignore is not None:
@@ -37,8 +37,11 @@ def write_result(folder: Path, answers: Answers, others: Sequence[NewFile]) -> l
     return [f"{file.path}: {file.about}" for file in reversed(files)]
 
 
-def _check(text: str) -> None:
+def _check(text: str, beside: Sequence[NewFile]) -> None:
+    """Check the file and the files beside it in another folder. A mistake is one of Paddock, or of a strange name."""
     with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
+        for other in beside:
+            (Path(folder) / other.path.name).write_bytes(other.content)
         file = Path(folder) / "paddock.yaml"
         file.write_text(text, encoding="utf-8")
         checking.checked([file], (), KINDS)
