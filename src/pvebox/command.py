@@ -7,8 +7,9 @@ import base64
 import json
 import math
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,7 +61,8 @@ def make_parser(program: str) -> argparse.ArgumentParser:
     root.add_argument(
         "argv",
         nargs=argparse.REMAINDER,
-        help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data; '||' separates alternatives",
+        help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data; '||' separates alternatives;"
+        " without a command, each line of the input is one",
     )
     _add_faults(verb("fault", "make requests, tasks, containers, storages or the node fail"))
     logs = verb("logs", "print the log of the server or of a finished task")
@@ -299,6 +301,8 @@ def _token(arguments: argparse.Namespace) -> int:
 
 def _root(arguments: argparse.Namespace) -> int:
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
+    if not argv:
+        return _root_lines(arguments.state, sys.stdin)
     if argv[:2] == ["pct", "exec"]:
         # As on a node, the program gets the input, the output and the terminal of the caller.
         attach = background.ask(arguments.state, "POST", "attach", {"argv": argv})["argv"]
@@ -310,6 +314,22 @@ def _root(arguments: argparse.Namespace) -> int:
     sys.stdout.write(said["out"])
     sys.stderr.write(said["err"])
     return int(said["code"])
+
+
+def _root_lines(state: Path, lines: Iterable[str]) -> int:
+    """Run lines as a shell runs pasted ones: one that fails does not stop the others. Return the last exit code."""
+    code = 0
+    for line in lines:
+        try:
+            argv = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise SandboxError(f"A line cannot be read: {error}.") from None
+        if argv:
+            said = background.ask(state, "POST", "root", {"argv": argv, "files": {}})
+            sys.stdout.write(said["out"])
+            sys.stderr.write(said["err"])
+            code = int(said["code"])
+    return code
 
 
 def _pushed(argv: Sequence[str]) -> list[str]:

@@ -84,6 +84,10 @@ class _Server:
         self._url = url
         self._key = key
         self._end = end
+        # Reading the CA certificates takes a while, and without TLS nothing needs them.
+        self._trust = (
+            ssl.create_default_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        )
 
     def complete(self, model: str, models: Sequence[str]) -> None:
         """Let a model answer a short prompt."""
@@ -118,15 +122,10 @@ class _Server:
             case 404 | 405:
                 return PaddockError(f"{self._url} has no API for models", hint=_HINT_PATH)
             case 402 | 429:
-                return PaddockError(
-                    f"{self._url} accepts the key, but answers {answer.status}{said}",
-                    hint="wait, or check the account's credit",
-                )
+                words = f"{self._url} does not let the key ask now ({answer.status}){said}"
+                return PaddockError(words, hint="wait a while, or check the credit of the account")
             case status if 300 <= status < 400:
-                return PaddockError(
-                    f"{self._url} sends its callers elsewhere ({status})",
-                    hint=f"write the URL of the API itself; {_HINT_PATH}",
-                )
+                return PaddockError(f"{self._url} sends its callers elsewhere ({status})", hint=_HINT_PATH)
         return PaddockError(
             f"{self._url} answers {answer.status}{said}", hint="the log of the model server may say more"
         )
@@ -166,7 +165,7 @@ class _Server:
             headers["Authorization"] = f"Bearer {self._key.reveal()}"
         with (
             # A proxy of the environment would see the key, and the agent will not use it.
-            httpx.Client(verify=ssl.create_default_context(), timeout=seconds, trust_env=False) as client,
+            httpx.Client(verify=self._trust, timeout=seconds, trust_env=False) as client,
             client.stream(method, f"{self._url}{path}", json=body, headers=headers) as response,
         ):
             received = bytearray()

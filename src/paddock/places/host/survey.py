@@ -47,7 +47,8 @@ class HostSurvey:
     lingers: bool  # services of the account run while nobody is logged in
     engines: tuple[Engine, ...]
     installed_engines: tuple[str, ...]  # also those that do not answer to the account
-    pythons: tuple[str, ...]
+    pythons: tuple[str, ...]  # those that the code of agents runs with
+    other_pythons: tuple[str, ...]  # too old or too new
     installs: bool  # a package manager that Paddock uses
     free: int  # bytes where states are
 
@@ -78,6 +79,7 @@ def parsed(printed: str) -> HostSurvey:
         first.setdefault(name, value)
     every = {name: [value for each, value in found if each == name] for name, _ in found}
     release = _release(first.get("release", ""))
+    pythons = {each for each in every.get("python", ()) if re.fullmatch(r"[0-9]\.[0-9]{1,3}", each)}
     engines = [_engine(name, first.get(name, "")) for name in ("docker", "podman")]
     return HostSurvey(
         distribution=_word(release.get("ID", "")),
@@ -87,23 +89,33 @@ def parsed(printed: str) -> HostSurvey:
         system=_word(first.get("system", "")),
         libc=_libc(first.get("libc", "")),
         root=first.get("uid") == "0",
-        account=_word(first.get("account", "")),
+        account=_word(first.get("account", "")) or "the account",
         sudo=first.get("sudo") == "yes",
         systemd=first.get("init") == "systemd",
-        nixos=first.get("nixos") == "yes",
+        nixos=first.get("nixos") == "yes" or release.get("ID") == "nixos",
         user_manager=first.get("manager") in ("running", "degraded", "starting"),
         lingers=first.get("lingers") == "yes",
         engines=tuple(engine for engine in engines if engine),
         installed_engines=tuple(name for name in ("docker", "podman") if name in every.get("installed", ())),
-        pythons=tuple(each for each in _PYTHONS if each in every.get("python", ())),
+        pythons=tuple(each for each in _PYTHONS if each in pythons),
+        other_pythons=tuple(sorted(each for each in pythons if each not in _PYTHONS)),
         installs=bool(every.get("installs")),
         free=int(first["free"]) << 10 if re.fullmatch(r"[0-9]{1,15}", first.get("free", "")) else 0,
     )
 
 
-def shapes(host: HostSurvey) -> list[Fit]:
-    """Return the shapes for a host, the best first; those that do not fit come last, with the reason."""
-    if reason := _impossible(host):
+def shapes(host: HostSurvey, *, local: bool = False) -> list[Fit]:
+    """Return the shapes for a host, the best first; those that do not fit come last, with the reason.
+
+    ``local`` is for the computer that runs Paddock: there an agent can run without systemd.
+    """
+    reason = _impossible(host)
+    if reason is None and not host.systemd:
+        reason = "process 1 is not systemd, which supervises agents"
+        if local and host.pythons:
+            here = "a process of your account, while `paddock run` is open; process 1 is not systemd"
+            return [Fit(NATIVE, here, runtime="process", scope="user"), Fit(CONTAINER, reason, fits=False)]
+    if reason:
         return [Fit(shape, reason, fits=False) for shape in (NATIVE, CONTAINER)]
     found = [_native(host), *_containers(host)]
     return sorted(found, key=lambda fit: not fit.fits)
@@ -118,16 +130,17 @@ def _impossible(host: HostSurvey) -> str | None:
     if host.libc is None or host.libc < _LIBC:
         found = f"{host.libc[0]}.{host.libc[1]}" if host.libc else "another C library"
         return f"agents need glibc 2.28 or newer, and this has {found}"
-    if not host.systemd:
-        return "process 1 is not systemd, which supervises agents"
     if host.root and host.nixos:
         return "on NixOS agents run in an account of their own: log in as that account"
     return None
 
 
 def _native(host: HostSurvey) -> Fit:
-    if not host.pythons and not (host.root and host.installs):
-        return Fit(NATIVE, f"it needs Python {_PYTHONS[0]} to {_PYTHONS[-1]}, and the host has none", fits=False)
+    # A package manager that brought another version would bring it again.
+    can_install = host.root and host.installs and not host.other_pythons
+    if not host.pythons and not can_install:
+        has = ", ".join(host.other_pythons) or "none"
+        return Fit(NATIVE, f"it needs Python {_PYTHONS[0]} to {_PYTHONS[-1]}, and the host has {has}", fits=False)
     if host.root:
         return Fit(NATIVE, "a systemd service with root's protection, which confines the agent most", runtime="systemd")
     if not host.user_manager:
@@ -141,10 +154,13 @@ def _containers(host: HostSurvey) -> list[Fit]:
         usable = [engine for engine in host.engines if not engine.rootless]
         if usable:
             return [Fit(CONTAINER, f"{_title(each)} is there", runtime=each.name) for each in reversed(usable)]
+        if host.installed_engines:
+            silent = " and ".join(name.capitalize() for name in host.installed_engines)
+            return [Fit(CONTAINER, f"{silent} is installed and does not answer to root: start its service", fits=False)]
         if host.installs:
-            why = "neither Docker nor Podman answers; Paddock can install Podman (container.install)"
+            why = "there is neither Docker nor Podman; Paddock installs Podman (container.install)"
             return [Fit(CONTAINER, why, runtime="podman", install=True)]
-        return [Fit(CONTAINER, "neither Docker nor Podman answers, and Paddock cannot install one here", fits=False)]
+        return [Fit(CONTAINER, "there is neither Docker nor Podman, and Paddock cannot install one here", fits=False)]
     podman = next((engine for engine in host.engines if engine.name == "podman"), None)
     if podman is None:
         docker = "; Docker takes root" if "docker" in host.installed_engines else ""

@@ -14,6 +14,7 @@ from paddock.visible import one_line
 _SYSTEM: Final = re.compile(r"(debian|ubuntu)-(12|13|24\.04)-standard_([0-9.]+)-([0-9]+)_amd64\.tar\.(?:zst|xz|gz)")
 _SUPPORTED: Final = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_NODE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
 _VOLUME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*:vztmpl/([A-Za-z0-9][A-Za-z0-9_.+-]*)")
 _URL: Final = re.compile(r"https?://[^/\s@]+/[^\s?#]*")
 _SHA512: Final = re.compile(r"[0-9a-fA-F]{128}")
@@ -84,19 +85,25 @@ class Survey:
     next_free: int  # a free number for a container; nothing reserves it
 
 
+def nodes(rows: Iterable[Row]) -> dict[str, bool]:
+    """Return the nodes by name, and whether each is online."""
+    found = {_text(row, "node"): _text(row, "status") == "online" for row in rows}
+    return {name: found[name] for name in sorted(found) if _NODE.fullmatch(name)}
+
+
 def storages(rows: Iterable[Row], content: str) -> tuple[Storage, ...]:
     """Return the active storages for a kind of content. Those that clone at once come first, then the roomiest."""
     found = [
         Storage(
             str(row["storage"]),
-            one_line(str(row.get("type", "")), 40),
+            one_line(_text(row, "type"), 40),
             _number(row.get("avail")),
             _number(row.get("total")),
             _number(row.get("shared")) == 1,
         )
         for row in rows
-        if _NAME.fullmatch(str(row.get("storage")))
-        and content in str(row.get("content", "")).split(",")
+        if _NAME.fullmatch(_text(row, "storage"))
+        and content in _text(row, "content").split(",")
         and _number(row.get("active")) == 1
         and _number(row.get("enabled", 1)) == 1
     ]
@@ -105,13 +112,13 @@ def storages(rows: Iterable[Row], content: str) -> tuple[Storage, ...]:
 
 def bridges(rows: Iterable[Row]) -> tuple[Bridge, ...]:
     """Return the bridges. Those on which the node has a gateway come first: they lead to other networks."""
-    found = [row for row in rows if _NAME.fullmatch(str(row.get("iface")))]
+    found = [row for row in rows if _NAME.fullmatch(_text(row, "iface"))]
     found.sort(key=lambda row: (not row.get("gateway"), str(row["iface"])))
     return tuple(
         Bridge(
             str(row["iface"]),
-            one_line(str(row.get("comments") or "").strip(), 80),
-            one_line(str(row["cidr"]), 50) if row.get("cidr") else None,
+            one_line(_text(row, "comments").strip(), 80),
+            one_line(_text(row, "cidr"), 50) or None,
         )
         for row in found
     )
@@ -122,7 +129,7 @@ def archives(rows: Iterable[Row]) -> tuple[Archive, ...]:
     found = [
         (match[1], Archive(match[0], _number(row.get("size")), _system(match[1])))
         for row in rows
-        if (match := _VOLUME.fullmatch(str(row.get("volid"))))
+        if (match := _VOLUME.fullmatch(_text(row, "volid")))
     ]
     return tuple(archive for _, archive in sorted(found, key=lambda each: (_order(each[0]), each[1].volid)))
 
@@ -131,7 +138,7 @@ def downloads(rows: Iterable[Row]) -> tuple[Download, ...]:
     """Return the archives of Proxmox's index that Paddock can use, the newest Debian first."""
     found = []
     for row in rows:
-        file, url, sha512 = (str(row.get(key, "")) for key in ("template", "location", "sha512sum"))
+        file, url, sha512 = (_text(row, key) for key in ("template", "location", "sha512sum"))
         system = _system(file)
         named = url.rpartition("/")[2] == file  # Paddock names the archive after its URL
         if system and named and _URL.fullmatch(url) and _SHA512.fullmatch(sha512):
@@ -167,6 +174,12 @@ def _order(file: str) -> tuple[int, list[int], int, str]:
         return 2, [], 0, file
     newest = [-int(part) for part in found[3].split(".") if part]
     return int(found[1] != "debian"), newest, -int(found[4]), file
+
+
+def _text(row: Row, key: str) -> str:
+    """Return a text of the API; empty if there is none."""
+    value = row.get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _number(value: Any) -> int:

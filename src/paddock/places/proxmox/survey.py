@@ -70,9 +70,9 @@ def _unseen(held: Held) -> Iterator[Need]:
 
 def survey(client: Client) -> Survey:
     """Read what the online nodes offer to the client's token."""
-    listed = client.get("/nodes")
-    online = sorted(str(row["node"]) for row in listed if row.get("status") == "online")
-    offline = sorted(str(row["node"]) for row in listed if row.get("status") != "online")
+    states = offers.nodes(client.get("/nodes"))
+    online = [name for name, is_online in states.items() if is_online]
+    offline = [name for name, is_online in states.items() if not is_online]
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:
         free = parallel.submit(client.get, "/cluster/nextid")
         nodes = tuple(parallel.map(partial(_node, client), online))
@@ -83,9 +83,9 @@ def _node(client: Client, name: str) -> NodeOffer:
     path = f"/nodes/{name}"
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:
         version = parallel.submit(client.get, f"{path}/version")
-        networks = parallel.submit(client.get, f"{path}/network", {"type": "any_local_bridge"})
+        networks = parallel.submit(_listed, client, f"{path}/network?type=any_local_bridge")
         index = parallel.submit(_listed, client, f"{path}/aplinfo")
-        stored = client.get(f"{path}/storage")
+        stored = _listed(client, f"{path}/storage")
         keepers = offers.storages(stored, "vztmpl")
         contents = [f"{path}/storage/{keeper.name}/content?content=vztmpl" for keeper in keepers]
         found = [row for rows in parallel.map(partial(_listed, client), contents) for row in rows]
