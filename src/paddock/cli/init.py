@@ -139,7 +139,8 @@ def _converse(folder: Path, project: str | None, given: dict[str, str], *, sandb
         outcome = converse(talk, folder, project, sandbox=sandbox)
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        raise Stopped("stopped; nothing was written") from None
+        hint = "the sandbox may run already: `paddock sandbox clean` removes it" if sandbox else None
+        raise Stopped("stopped; nothing was written", hint=hint) from None
     _tell("")
     for line in write_result(folder, outcome.answers, outcome.files):
         print(line)
@@ -176,6 +177,5 @@ def _print_next(folder: Path, answers: Any, *, sandbox: bool) -> None:
     if sandbox:
         from paddock.setup.sandbox import REMOVE
 
-        _tell(
-            f'Then:   paddock ask hermes "Remember: the gate code is 7421"\nLater:  {REMOVE} stops and removes it all'
-        )
+        _tell('Then: paddock ask hermes "Remember: the gate code is 7421"')
+        _tell(f"`{REMOVE}` stops the sandbox and removes it, with all agents in it.")

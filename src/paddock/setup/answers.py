@@ -51,6 +51,7 @@ class NodePlace:
     ssh_key: str = "~/.ssh/id_ed25519"
     docker: bool = False
     sizes: Sizes = Sizes()
+    pet: int | None = None  # the number of the container that owns the state
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _HOST: Final = "host"
 _SHAPES: Final = (
     Choice(Shape.PET_AND_CATTLE, "on Proxmox, in an LXC container"),
     Choice(Shape.DOCKER_LXC, "on Proxmox, with Docker in an LXC container"),
-    Choice(_HOST, "on a Linux machine that exists, with systemd, Docker or Podman"),
+    Choice(_HOST, "on a Linux machine, with systemd, Docker or Podman"),
 )
 SHAPE: Final = Question("--shape", "Shape", "Where should the agent run?", Shape.PET_AND_CATTLE, _SHAPES)
 

@@ -49,7 +49,7 @@ def _reached(talk: Conversation, answer: str) -> tuple[HostPlace, HostSurvey]:
         place = replace(place, key=usable(key))
     if place.address is not None:
         place = _known(talk, place)
-    return place, survey(guest_of(place.address or HERE, _spec(place), _path(place.key)))
+    return place, survey(guest_of("machine" if place.host_key else "the machine", _spec(place), _path(place.key)))
 
 
 def _parsed(answer: str) -> HostPlace:
@@ -68,7 +68,7 @@ def _known(talk: Conversation, place: HostPlace) -> HostPlace:
     if HOST_KEY.flag in talk.given:
         return replace(place, host_key=talk.ask(HOST_KEY, _public_key))
     try:
-        guest_of("host", _spec(place), _path(place.key)).run(["true"])
+        guest_of("the machine", _spec(place), _path(place.key)).run(["true"])
     except Unreachable as error:
         if "Host key verification failed" not in error.message:
             raise

@@ -22,6 +22,7 @@ OWN: Final = "models"  # the name of a server that the person runs, in the setti
 _OWN_VARIABLE: Final = "MODEL_API_KEY"
 _LISTED: Final = 9
 KEY: Final = Question("--model-key-file", "Key of the model", "API key of the model (not shown)", secret=True)
+KEY_VARIABLE: Final = Question("--model-key-env", "Key of the model", "Environment variable with the key")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def ask_model(talk: Conversation, secrets: Vault, place: NodePlace | HostPlace) 
         try:
             name = _name(talk, server, key, server.open or _offered(server, key))
         except EarlierAnswer as error:
-            talk.reject(KEY, error)
+            talk.reject(KEY_VARIABLE if KEY_VARIABLE.flag in talk.given else KEY, error)
             continue
         if key is not None and source is None:
             source = secrets.keep(server.variable, key)
@@ -105,9 +106,9 @@ def _offered(server: _Server, key: Secret | None) -> Tried:
 
 def _key(talk: Conversation) -> tuple[Secret, str | None]:
     """Return the key and, if it is not to be kept in the age file, its source."""
-    variable = talk.given.get("--model-key-env")
-    if variable:
-        return vault.from_environment(variable), f"{{env: {variable}}}"
+    if KEY_VARIABLE.flag in talk.given:
+        variable = talk.given[KEY_VARIABLE.flag]
+        return talk.ask(KEY_VARIABLE, vault.from_environment), f"{{env: {variable}}}"
     if KEY.flag in talk.given:
         return talk.ask(KEY, vault.from_file), None
     return talk.ask(KEY, _typed), None

@@ -32,6 +32,7 @@ _SMALL: Final = Sizes(disk=8, state=4)
 URL: Final = Question("--url", "Address of the node", "Address of the Proxmox node, like 192.168.1.10")
 FINGERPRINT: Final = Question("--fingerprint", "Fingerprint of the certificate", "Is this your node? (yes or no)")
 TOKEN: Final = Question("--token-file", "Token", "The token's value (not shown)", secret=True)
+TOKEN_VARIABLE: Final = Question("--token-env", "Token", "Environment variable with the token")
 _CONFIRMED: Final = ("y", "yes")
 
 
@@ -41,19 +42,39 @@ class _Address:
     certificate: tls.Presented
 
 
+@dataclass(frozen=True)
+class Access:
+    """How a node is reached: its URL, the pinned certificate, the token, and the token's source in the file."""
+
+    url: str
+    fingerprint: str | None
+    token: Secret
+    source: str
+
+
 def ask_node(talk: Conversation, secrets: Vault, token_id: str, *, docker: bool) -> tuple[NodePlace, SshKey]:
     """Ask for a node, and return it as the file describes it."""
     found = talk.ask(URL, _reached)
     fingerprint = _pinned(talk, found)
     token, source = _token(talk, secrets, found.url, fingerprint, token_id)
-    with closing(connect(found.url, token, fingerprint)) as client:
+    return choose_on(talk, Access(found.url, fingerprint, token, source), docker=docker)
+
+
+def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tuple[NodePlace, SshKey]:
+    """Ask the node what it offers, and the person what of it to use."""
+    with closing(connect(access.url, access.token, access.fingerprint)) as client:
         talk.tell("The node accepts the token. Asking what it offers …")
-        node = _chosen_node(talk, client)
+        offers = survey(client)
+        node = _chosen_node(talk, offers.nodes)
         storage, sizes = _storage(talk, node)
-        bridge = _bridge(talk, node)
-        base = _base(talk, node)
-        place = NodePlace(found.url, fingerprint, source, node.name, storage, bridge, base, docker=docker, sizes=sizes)
-        _wait_for_access(talk, client, token.reveal().partition("=")[0], place)
+        place = NodePlace(
+            *(access.url, access.fingerprint, access.source, node.name, storage, _bridge(talk, node)),
+            base=_base(talk, node),
+            docker=docker,
+            sizes=sizes,
+            pet=offers.next_free,
+        )
+        _wait_for_access(talk, client, access.token.reveal().partition("=")[0], place)
     key = choose_key(talk)
     return replace(place, ssh_key=key.path), key
 
@@ -122,15 +143,11 @@ def _token(talk: Conversation, secrets: Vault, url: str, fingerprint: str | None
     """Return the API token, and its source in the words of the file."""
 
     def accepted(text: str) -> Secret:
-        token = first_access.token_from(token_id, text)
-        _require_accepted(url, fingerprint, token)
-        return token
+        return _accepted(url, fingerprint, first_access.token_from(token_id, text))
 
-    variable = talk.given.get("--token-env")
-    if variable:
-        token = vault.from_environment(variable)
-        _require_accepted(url, fingerprint, token)
-        return token, f"{{env: {variable}}}"
+    if TOKEN_VARIABLE.flag in talk.given:
+        token = talk.ask(TOKEN_VARIABLE, lambda name: _accepted(url, fingerprint, vault.from_environment(name)))
+        return token, f"{{env: {talk.given[TOKEN_VARIABLE.flag]}}}"
     if TOKEN.flag in talk.given:
         token = talk.ask(TOKEN, lambda path: accepted(vault.from_file(path).reveal()))
     else:
@@ -143,7 +160,8 @@ def _token(talk: Conversation, secrets: Vault, url: str, fingerprint: str | None
     return token, secrets.keep(_ENTRY, token)
 
 
-def _require_accepted(url: str, fingerprint: str | None, token: Secret) -> None:
+def _accepted(url: str, fingerprint: str | None, token: Secret) -> Secret:
+    """Return the token if the node accepts it, and if it may do what the lines allow."""
     with closing(connect(url, token, fingerprint)) as client:
         standing = who(client)
     if not standing.accepted:
@@ -155,6 +173,7 @@ def _require_accepted(url: str, fingerprint: str | None, token: Secret) -> None:
             f"the token lacks privileges: {'; '.join(lacks[:3])}{more}",
             hint="paste all lines into the node's shell, then the value again",
         )
+    return token
 
 
 def _show_lines(talk: Conversation, head: str, lines: Sequence[str]) -> None:
@@ -166,8 +185,8 @@ def _show_lines(talk: Conversation, head: str, lines: Sequence[str]) -> None:
     talk.tell("")
 
 
-def _chosen_node(talk: Conversation, client: Client) -> NodeOffer:
-    nodes = {node.name: node for node in survey(client).nodes}
+def _chosen_node(talk: Conversation, offers: Sequence[NodeOffer]) -> NodeOffer:
+    nodes = {node.name: node for node in offers}
     if not nodes:
         raise PaddockError("the cluster has no node that is online", hint="start the node, and run the command again")
     choices = [Choice(name, f"Proxmox VE {one_line(node.version, 40)}") for name, node in nodes.items()]
@@ -236,7 +255,7 @@ def _base(talk: Conversation, node: NodeOffer) -> Base:
             hint="in the node's shell: pveam update && pveam download local debian-12-standard_12.12-1_amd64.tar.zst",
         )
     known = next((choice.value for choice in choices if "," in choice.about), choices[0].value)
-    return talk.choose(Question("--base", "Base archive", "System of the machines", known, choices), found.__getitem__)
+    return talk.choose(Question("--base", "System", "System of the machines", known, choices), found.__getitem__)
 
 
 def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: NodePlace) -> None:

@@ -107,7 +107,7 @@ class Conversation:
     def explain(self, error: PaddockError) -> None:
         """Print an error, and its hint."""
         for text in filter(None, (error.message, error.hint)):
-            self.say(f"{text[0].upper()}{text[1:]}.", indent="  ")
+            self.say(text, indent="  ")
 
     def say(self, text: str, indent: str = "") -> None:
         """Print a sentence in lines that fit a narrow terminal. Words, like paths and URLs, are never broken."""

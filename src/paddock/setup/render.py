@@ -59,7 +59,7 @@ def _node(place: NodePlace) -> Iterator[str]:
         yield "      # of the node's certificate; Paddock talks to no other machine"
         yield f"      fingerprint: {place.fingerprint}"
     yield f"      node: {scalar(place.node)}"
-    yield _said(f"      token: {place.token}", "where the API token is")
+    yield _said(f"      token: {place.token}", "the API token")
     yield _said(f"      storage: {scalar(place.storage)}", "for root disks and the agent's state")
     if place.base.url:
         yield "      base:                                # the node downloads it at the first `up`"
@@ -95,7 +95,8 @@ def _runtime(place: NodePlace | HostPlace) -> Iterator[str]:
         yield f"    runtime: {'docker' if place.docker else 'systemd'}"
         machine = f"{{cores: 2, memory: 4G, disk: {place.sizes.disk}G}}"
         yield _said(f"    machine: {machine}", "recreated when needed; the state is kept")
-        yield _said(f"    state: {{size: {place.sizes.state}G}}", "the agent's memory and files; can grow")
+        pet = f", pet: {place.pet}" if place.pet else ""
+        yield _said(f"    state: {{size: {place.sizes.state}G{pet}}}", "its memory and files, owned by that container")
         engine, install = place.docker, place.docker
     else:
         yield f"    runtime: {place.runtime}"
@@ -117,7 +118,7 @@ def _model(model: Model) -> Iterator[str]:
         yield f"      providers:\n        {model.provider}:\n          base_url: {scalar(model.url)}{key}"
         yield f"          default_model: {scalar(model.name)}"
     if model.variable:
-        yield _said(f"    secrets: {{{model.variable}: {model.key}}}", "where the model's key is")
+        yield _said(f"    secrets: {{{model.variable}: {model.key}}}", "the model's key")
 
 
 def _network(place: NodePlace | HostPlace) -> Iterator[str]:
@@ -129,7 +130,7 @@ def _network(place: NodePlace | HostPlace) -> Iterator[str]:
 
 def _said(text: str, comment: str) -> str:
     """Return a line with a comment, in the column of comments if there is room."""
-    return f"{text:<{_COLUMN - 1}} # {comment}"
+    return f"{text:<{_COLUMN - 1}} # {comment}" if len(text) < _COLUMN else f"{text}  # {comment}"
 
 
 def scalar(text: str) -> str:

@@ -12,8 +12,9 @@ from paddock import process
 from paddock.errors import PaddockError
 from paddock.places.proxmox import tls
 from paddock.secret import Secret
-from paddock.setup.answers import Base, Model, NodePlace
-from paddock.setup.keys import SshKey, choose_key
+from paddock.setup.answers import Model, NodePlace
+from paddock.setup.keys import SshKey
+from paddock.setup.node import Access, choose_on
 from paddock.setup.questions import Conversation
 from paddock.setup.vault import Vault
 from paddock.visible import visible
@@ -33,14 +34,12 @@ class Box:
 
     def place(self, talk: Conversation, secrets: Vault) -> tuple[NodePlace, SshKey]:
         """Return the sandbox as a place of the file."""
-        said = self.ready
-        name, secret = next(iter(said["tokens"].items()))
-        source = secrets.keep("PVE_TOKEN", Secret(f"{name}={secret}"))
-        key = choose_key(talk)
+        name, secret = next(iter(self.ready["tokens"].items()))
+        token = Secret(f"{name}={secret}")
         # The sandbox runs in this account on this machine, so nobody has to confirm its certificate.
-        fingerprint = tls.presented(said["url"]).fingerprint
-        storage, bridge, base = said["storage"], said["bridge"], Base(said["base"])
-        return NodePlace(said["url"], fingerprint, source, said["node"], storage, bridge, base, key.path), key
+        fingerprint = tls.presented(self.ready["url"]).fingerprint
+        source = secrets.keep("PVE_TOKEN", token)
+        return choose_on(talk, Access(self.ready["url"], fingerprint, token, source))
 
     def model(self, secrets: Vault) -> Model:
         """Return the stand-in model of the sandbox."""
