@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from ruamel.yaml import YAML
 
 from cli.conftest import Paddock
+from cli.verbs_page import verbs_page
 from paddock import cli
 
 ROOT = Path(__file__).parents[2]
@@ -75,6 +77,13 @@ def test_parts_of_files_in_texts_have_keys_that_exist(paddock: Paddock) -> None:
 def command_line() -> Any:
     cli.import_verbs()
     return typer.main.get_command(cli.app)
+
+
+def test_the_page_of_verbs_is_what_the_command_line_says() -> None:
+    page, wanted = ROOT / "docs/verbs.md", verbs_page(command_line())
+    if os.environ.get("PADDOCK_GOLDEN") == "write":
+        page.write_text(wanted)
+    assert page.read_text() == wanted, "PADDOCK_GOLDEN=write rewrites it"
 
 
 @each(PAGES_OF_TODAY)

@@ -85,6 +85,7 @@ def main() -> None:
             signal.signal(number, handler)
     # The mask covers everything that verbs, libraries and tracebacks print.
     sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
+    _name_shell(sys.argv[1:])
     try:
         app(prog_name="paddock")
     except PaddockError as error:
@@ -107,6 +108,12 @@ def main() -> None:
         sys.exit(full.exit_code)
     except Exception as error:  # noqa: BLE001  Python's own traceback would not be masked
         _give_up(error)
+
+
+def _name_shell(arguments: list[str]) -> None:
+    """Let `--show-completion` take the name of a shell. Without one, typer takes the shell that runs it."""
+    if arguments[:1] == ["--show-completion"] and len(arguments) == 2:
+        os.environ["_PADDOCK_COMPLETE"] = f"source_{arguments[1]}"  # as typer's own scripts ask for completions
 
 
 def _give_up(error: Exception) -> NoReturn:
