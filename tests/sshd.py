@@ -11,10 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from levels import LEVEL
+from pvebox.base import cache_directory, ensure_base
+from pvebox.fixture import DEFAULT_TEMPLATE
+
 SSHD = Path("/usr/sbin/sshd")
+CACHE = cache_directory()
+
 START = """
 set -e
 mount -t tmpfs none /run
@@ -51,8 +58,6 @@ def sshd(folder: Path, public_key: Path, settings: str) -> Iterator[Sshd]:
     if os.geteuid() != 0:
         pytest.skip("needs root, to start an sshd")
     program = _program(folder)
-    if program is None:
-        pytest.skip("this machine has neither sshd nor the sandbox's base template")
     port = free_port()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host")], check=True)
     (folder / "sshd_config").write_text(
@@ -71,18 +76,23 @@ def sshd(folder: Path, public_key: Path, settings: str) -> Iterator[Sshd]:
             process.wait(10)
 
 
-def _program(folder: Path) -> tuple[Path, dict[str, str]] | None:
-    """Return this machine's sshd, or the one in the sandbox's base template if that was built here."""
+def _program(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Return this machine's sshd, or else the one in the sandbox's base template."""
     if SSHD.exists():
         return SSHD, {}
-    cache = Path.home() / ".cache/paddock"  # wherever the cache of this test is
-    archives = [path for path in cache.glob("base-*/debian-12-*.tar.zst") if not path.name.startswith("building")]
-    if not archives:
-        return None
     wanted = ["--wildcards", "./usr/sbin/sshd", "./usr/lib/*/libwrap.so*"]
-    unpacked = subprocess.run(["tar", "--zstd", "-xf", str(archives[0]), "-C", str(folder), *wanted])
-    libraries = next((str(path.parent) for path in folder.glob("usr/lib/*/libwrap.so.0")), "")
-    return (folder / "usr/sbin/sshd", {"LD_LIBRARY_PATH": libraries}) if unpacked.returncode == 0 else None
+    subprocess.run(["tar", "--zstd", "-xf", str(_base()), "-C", str(folder), *wanted], check=True)
+    libraries = next(folder.glob("usr/lib/*/libwrap.so.0")).parent
+    return folder / "usr/sbin/sshd", {"LD_LIBRARY_PATH": str(libraries)}
+
+
+def _base() -> Path:
+    """Return the archive of the base template, which all tests on this machine share."""
+    found = next((path for path in CACHE.glob(f"base-*/{DEFAULT_TEMPLATE}")), None)
+    if found is None and LEVEL == "quick":
+        pytest.skip("this machine has no sshd; ./test without --quick builds the base template, which has one")
+    with patch.dict(os.environ, {"XDG_CACHE_HOME": str(CACHE.parent)}):  # a test may have a cache of its own
+        return found or ensure_base(DEFAULT_TEMPLATE)
 
 
 def _wait_for(port: int, log: Path) -> None:

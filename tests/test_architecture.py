@@ -33,7 +33,8 @@ ALLOWED = {
     "runtimes": {"spec", "recipes", "guests"},
     "checks": {"spec", "recipes", "runtimes", "guests", "backups"},
     "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests", "stream", "backups", "imports"},
-    "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups"},
+    "setup": {"spec", "recipes", "guests", "places", "run"},
+    "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups", "setup"},
 }
 
 # "service" is also a word of systemd, of ssh and of everyone.
@@ -114,10 +115,10 @@ def test_only_the_gates_start_processes() -> None:
     assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 
-def test_only_the_http_gate_and_notifications_import_httpx() -> None:
+def test_only_the_http_gate_notifications_and_the_trial_of_a_model_import_httpx() -> None:
     users = {str(path.relative_to(SOURCE)) for path in MODULES if re.search(r"\bhttpx\b", path.read_text())}
     # The start of the command line keeps the library from importing its own command.
-    assert users == {"places/proxmox/client.py", "run/notify.py", "__main__.py"}
+    assert users == {"places/proxmox/client.py", "run/model_trial.py", "run/notify.py", "__main__.py"}
 
 
 # A plan is made from values. These are the only modules outside plan/ and the language that it may import.

@@ -24,6 +24,25 @@ FACT: Final = "the gate code is 7421"
 QUESTION: Final = "What is the gate code?"
 VERSION: Final = "0.19.0"
 
+_INTRODUCTION: Final = """\
+This demo starts a real agent (Hermes), teaches it a fact, destroys its machine,
+creates a new one, and asks the agent for the fact."""
+_AFTERWARDS: Final = {  # they work in the directory of this repository, when nothing of the demo is left
+    "./demo --keep": "the same again, but leave the agent running for you",
+    "paddock init first": "describe an agent of your own, in the folder `first`",
+    "paddock sandbox up --runtime memory": "a simulated Proxmox node for trials; `sandbox clean` removes it",
+}
+_WITH_CONTAINER: Final = {  # they work in the folder of the demo
+    "paddock chat hermes": "talk to the agent",
+    "paddock cycle": "destroy its machine and create a new one; watch how long that takes",
+    "paddock timings --svg > timings.svg": "draw how long the steps of all runs took",
+}
+_WITH_PROCESSES: Final = {
+    "paddock chat hermes": "talk to the agent",
+    "paddock verify hermes": "check the agent from all sides",
+    "paddock timings --svg > timings.svg": "draw how long the steps of all runs took",
+}
+
 _AGENT: Final = """\
 agents:
   hermes:
@@ -63,9 +82,10 @@ class Stage:
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
 
-    def paddock(self, *words: str) -> str:
-        """Show and run a paddock command in the folder, and return its output. Exit if it fails."""
-        print(f"\n$ paddock {' '.join(_shown(word) for word in words)}", flush=True)
+    def paddock(self, *words: str, says: str = "") -> str:
+        """Say what comes, show and run a paddock command in the folder, and return its output. Exit if it fails."""
+        print(f"\n{says}" if says else "")
+        print(f"$ paddock {' '.join(_shown(word) for word in words)}", flush=True)
         command = [sys.executable, "-m", "paddock", *words]
         # The command gets its own process group: Ctrl-C must reach only the demo, which stops its processes in order.
         environment = dict(self.environment)
@@ -92,23 +112,25 @@ def main() -> None:
     keep = parser.parse_args().keep
     for number in _STOP_SIGNALS:
         signal.signal(number, _stop)
+    print(_INTRODUCTION, flush=True)
     why_not = subprocess.run([sys.executable, "-m", "pvebox", "probe"], stdout=subprocess.PIPE, text=True)
     start = time.monotonic()
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(stage_folder())
         if why_not.returncode:
-            print(
-                f"{why_not.stdout.strip()}\nThe demo runs without containers: with runtime `process` on this machine."
-            )
+            print(f"\n{why_not.stdout.strip()}\nSo the agent runs as processes of your account, without containers.")
             recalled = _run_with_processes(cleanup.enter_context(process_stage(folder)), keep)
         else:
+            print("\nIt starts a simulated Proxmox node with real LXC containers, and a stand-in for a model.")
             recalled = _run_with_container(cleanup.enter_context(lxc_stage(folder)))
         if FACT not in recalled:
             raise SystemExit("The demo failed: the agent did not remember the fact.")
         print(f"\nThe agent still knows the fact. The demo took {time.monotonic() - start:.0f} s.")
         if keep:
-            _print_next_steps(folder)
+            _print_next_steps(folder, contained=not why_not.returncode)
             os._exit(0)  # skips the clean-up of the block
+        print("Now the demo removes everything that it has started.", flush=True)
+    print(f"\n{_try(_AFTERWARDS, here=True)}", flush=True)
 
 
 def _stop(*_: object) -> None:
@@ -119,37 +141,47 @@ def _stop(*_: object) -> None:
     sys.exit(1)
 
 
-def _print_next_steps(folder: Path) -> None:
+def _print_next_steps(folder: Path, *, contained: bool) -> None:
     (folder / "kept").touch()
     print(f"""
-The agent is still running. To use it:
-  cd {shlex.quote(str(folder))} && . ./environment && {shlex.quote(sys.executable)} -m paddock status
+The agent is still running. Go to it first:
+  cd {shlex.quote(str(folder))} && . ./environment
+
+{_try(_WITH_CONTAINER if contained else _WITH_PROCESSES)}
+
 To remove it:
 {removal_commands(folder)}""")
     sys.stdout.flush()
 
 
+def _try(commands: Mapping[str, str], *, here: bool = False) -> str:
+    """Return three commands to try, each with what it does. With `here`, they work in the current directory."""
+    program = shlex.quote(os.path.relpath(Path(sys.executable).with_name("paddock"))) if here else "paddock"
+    shown = [f"  # {what}\n  {command.replace('paddock ', f'{program} ', 1)}" for command, what in commands.items()]
+    return "\n".join(["Three things to try:", *shown])
+
+
 def _run_with_container(stage: Stage) -> str:
     """Run the demo with a container that is destroyed and created again, and return the agent's last answer."""
-    stage.paddock("up")
-    stage.paddock("ask", "hermes", f"Remember: {FACT}")
-    stage.paddock("down")
-    stage.paddock("up")
-    recalled = stage.paddock("ask", "hermes", QUESTION)
-    stage.paddock("status")
-    stage.paddock("timings")
+    stage.paddock("up", says="Create the machine and the agent. The first time, this builds a template with its code.")
+    stage.paddock("ask", "hermes", f"Remember: {FACT}", says="Teach the agent a fact.")
+    stage.paddock("down", says="Destroy the machine. The agent's memory stays: it is on a volume of its own.")
+    stage.paddock("up", says="Create a new machine from the template, with the old memory.")
+    recalled = stage.paddock("ask", "hermes", QUESTION, says="Ask the agent for the fact.")
+    stage.paddock("status", says="Show the machine, its state and its health.")
+    stage.paddock("timings", says="Compare how many seconds each step of the runs took.")
     return recalled
 
 
 def _run_with_processes(stage: Stage, keep: bool) -> str:
     """Run the demo with processes that are removed and started again, and return the agent's last answer."""
-    with running_agent(stage):
-        stage.paddock("ask", "hermes", f"Remember: {FACT}")
-    stage.paddock("down")
-    with running_agent(stage, keep):
-        recalled = stage.paddock("ask", "hermes", QUESTION)
-        stage.paddock("status")
-    stage.paddock("timings")
+    with running_agent(stage, says="Install the agent's code, and run the agent in the background."):
+        stage.paddock("ask", "hermes", f"Remember: {FACT}", says="Teach the agent a fact.")
+    stage.paddock("down", says="Remove the agent and its configuration. Its memory stays.")
+    with running_agent(stage, keep, says="Set the agent up again, with the old memory, and run it."):
+        recalled = stage.paddock("ask", "hermes", QUESTION, says="Ask the agent for the fact.")
+        stage.paddock("status", says="Show the agent, its state and its health.")
+    stage.paddock("timings", says="Compare how many seconds each step of the runs took.")
     return recalled
 
 
@@ -175,7 +207,8 @@ def process_stage(folder: Path) -> Iterator[Stage]:
 def write_file(folder: Path, places: str, **values: Any) -> None:
     text = places + _AGENT.format(version=VERSION, **values)
     (folder / "paddock.yaml").write_text(text)
-    print(f"\n{folder}/paddock.yaml:\n" + "".join(f"  {line}\n" for line in text.splitlines()), end="")
+    print(f"\nOne file describes the agent. This is {folder}/paddock.yaml:")
+    print("".join(f"  {line}\n" for line in text.splitlines()), end="")
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -183,6 +216,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     own = {name: str(folder / name.lower()) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME")}
     own |= {"STANDIN_KEY": MODEL_KEY, **more}
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in own.items())
+    exports += f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH\n"  # which has `paddock`
     file = folder / "environment"
     file.touch(mode=0o600)
     file.write_text(exports)
@@ -190,9 +224,10 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 
 @contextmanager
-def running_agent(stage: Stage, keep: bool = False) -> Iterator[None]:
+def running_agent(stage: Stage, keep: bool = False, says: str = "") -> Iterator[None]:
     """Start `paddock run` in the background, wait until the agent is healthy, and stop it when the block ends."""
-    print("\n$ paddock run hermes &", flush=True)
+    print(f"\n{says}" if says else "")
+    print("$ paddock run hermes &", flush=True)
     command = [sys.executable, "-m", "paddock", "run", "hermes"]
     process = subprocess.Popen(command, cwd=stage.folder, env=dict(stage.environment), process_group=0)
     record_pid(stage.folder, process)

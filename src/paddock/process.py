@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
@@ -95,10 +96,32 @@ def run(
     access to the user's terminal; it is required for every program that may run an agent's code.
     """
     start = time.monotonic()
-    out, err = _Captured(), _Captured()
+    listener = _listener.get()
+    out, err = _Captured(), _Overheard(listener) if listener else _Captured()
     code = _run_to_end(argv, stdin, deadline, env, out, err, own_session=own_session)
     seconds = time.monotonic() - start
     return Result(tuple(argv), code, mask(out.text()), mask(err.text()), seconds, out.cut > 0)
+
+
+# Gets each line that programs print to stderr, in the thread that has asked for it.
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def overheard(listener: Callable[[str], None]) -> Iterator[None]:
+    """Pass each line that a program prints to stderr to a listener too, as it arrives. Secrets in it are masked."""
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def tell(line: str) -> None:
+    """Pass a line to the listener, if there is one."""
+    listener = _listener.get()
+    if listener:
+        listener(line)
 
 
 def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0, env: Mapping[str, str] | None = None) -> Secret:
@@ -234,6 +257,19 @@ class _Captured:
             return (self.head + self._tail).decode(errors=errors)
         head, tail = self.head.decode(errors="replace"), self._tail[-_TAIL:].decode(errors="replace")
         return f"{head}\n[{self.cut >> 10} KiB of output were cut here]\n{tail}"
+
+
+class _Overheard(_Captured):
+    """A captured stream whose lines are passed on too."""
+
+    def __init__(self, listener: Callable[[str], None]) -> None:
+        super().__init__()
+        # The mask knows only whole secrets. A line that long may end in the middle of one when it is cut.
+        self._lines = _LineByLine(lambda line: listener(mask(line)) if len(line) < _LONGEST_LINE else None)
+
+    def take(self, data: bytes) -> None:
+        super().take(data)
+        self._lines.take(data)
 
 
 class _LineByLine:

@@ -63,6 +63,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         ha=HaStore(state / "pve" / "ha"),
         release=fixture.release,
         name=fixture.cluster_name,
+        index=fixture.index,
         jobs=dict(fixture.jobs),
         dns=dict(fixture.dns),
     )

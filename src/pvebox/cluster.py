@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -82,6 +82,8 @@ class Cluster:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     # The name servers of the nodes, as in resolv.conf.
     dns: dict[str, dict[str, str]] = field(default_factory=dict)
+    # The templates that Proxmox offers for download, as its list of appliances shows them.
+    index: tuple[Mapping[str, Any], ...] = ()
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
     # Called after a change of storages, backup jobs or node settings, to save them.

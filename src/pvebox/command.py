@@ -7,8 +7,9 @@ import base64
 import json
 import math
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,11 +57,12 @@ def make_parser(program: str) -> argparse.ArgumentParser:
     )
     token = verb("token", "print an API token with its secret")
     token.add_argument("name", nargs="?", help="user@realm!name (default: the first token)")
-    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, true")
+    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, echo, true")
     root.add_argument(
         "argv",
         nargs=argparse.REMAINDER,
-        help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data; '||' separates alternatives",
+        help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data; '||' separates alternatives;"
+        " without a command, each line of the input is one",
     )
     _add_faults(verb("fault", "make requests, tasks, containers, storages or the node fail"))
     logs = verb("logs", "print the log of the server or of a finished task")
@@ -105,6 +107,11 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
         " was cut; 0 means no wait (default: as long as the kernel waits, 42 seconds)",
     )
     parser.add_argument("--faults", type=Path, help="JSON file with a list of faults to start with")
+    parser.add_argument(
+        "--model",
+        action="store_true",
+        help="also serve a stand-in for a language model, which containers reach; the ready line has its URL and key",
+    )
 
 
 _FAULTS: Final = """\
@@ -208,6 +215,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         delay_401=arguments.delay_401,
         mmp_wait=arguments.mmp_wait,
         faults=[Rule.from_json(rule) for rule in rules],
+        model=arguments.model,
     )
     return 0
 
@@ -223,6 +231,8 @@ def _up(arguments: argparse.Namespace) -> int:
         options += ["--subnet", arguments.subnet]
     if arguments.mmp_wait is not None:
         options += ["--mmp-wait", str(arguments.mmp_wait)]
+    if arguments.model:
+        options.append("--model")
     _print_ready(arguments, background.up(arguments.state, options))
     return 0
 
@@ -291,6 +301,8 @@ def _token(arguments: argparse.Namespace) -> int:
 
 def _root(arguments: argparse.Namespace) -> int:
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
+    if not argv:
+        return _root_lines(arguments.state, sys.stdin)
     if argv[:2] == ["pct", "exec"]:
         # As on a node, the program gets the input, the output and the terminal of the caller.
         attach = background.ask(arguments.state, "POST", "attach", {"argv": argv})["argv"]
@@ -302,6 +314,22 @@ def _root(arguments: argparse.Namespace) -> int:
     sys.stdout.write(said["out"])
     sys.stderr.write(said["err"])
     return int(said["code"])
+
+
+def _root_lines(state: Path, lines: Iterable[str]) -> int:
+    """Run lines as a shell runs pasted ones: one that fails does not stop the others. Return the last exit code."""
+    code = 0
+    for line in lines:
+        try:
+            argv = shlex.split(line, comments=True)
+        except ValueError as error:
+            raise SandboxError(f"A line cannot be read: {error}.") from None
+        if argv:
+            said = background.ask(state, "POST", "root", {"argv": argv, "files": {}})
+            sys.stdout.write(said["out"])
+            sys.stderr.write(said["err"])
+            code = int(said["code"])
+    return code
 
 
 def _pushed(argv: Sequence[str]) -> list[str]:

@@ -44,6 +44,7 @@ class Console:
             "chown": self._chown,
             "ls": self._ls,
             "mountpoint": self._mountpoint,
+            "echo": lambda rest: CommandResult(out=f"{' '.join(rest)}\n"),
             "true": lambda rest: CommandResult(),
         }
 

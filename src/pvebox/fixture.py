@@ -97,6 +97,7 @@ class Fixture:
     jobs: Mapping[str, dict[str, Any]]
     dns: Mapping[str, dict[str, str]]
     cluster_name: str = "sandbox"
+    index: tuple[Mapping[str, Any], ...] = ()
     state: Mapping[str, Any] | None = None
 
 
@@ -155,6 +156,7 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             release=Release(**data["version"]) if "version" in data else Release(),
             templates=tuple(data.get("templates", ())),
             cluster_name=str(data.get("cluster", {}).get("name", "sandbox")),
+            index=tuple(dict(entry) for entry in data.get("index", ())),
             jobs={name: dict(job) for name, job in data.get("jobs", {}).items()},
             dns=dict.fromkeys(data["nodes"], _DNS) | data.get("dns", {}),
             state=data.get("state"),

@@ -88,6 +88,7 @@ examples:
   {program} root -- pct list
   {program} root -- pct set 100 -mp0 /srv/data,mp=/data
   {program} root -- pveum user token add root@pam ci --privsep 0
+  {program} root <lines.txt
 """,
 }
 

@@ -72,7 +72,8 @@ def run(cluster: Cluster, rest: list[str]) -> CommandResult:
         case "token", "add":
             if len(names) != 2:
                 raise UsageError("pveum token add: expected a user and a token name")
-            out = json.dumps(_call(cluster, "POST", f"/access/users/{names[0]}/token/{names[1]}", options)) + "\n"
+            made = _call(cluster, "POST", f"/access/users/{names[0]}/token/{names[1]}", options)
+            out = json.dumps(made) + "\n" if as_json else _table(made)
         case "token", "remove" | "delete":
             if len(names) != 2:
                 raise UsageError(f"pveum token {verb}: expected a user and a token name")
@@ -96,6 +97,26 @@ def run(cluster: Cluster, rest: list[str]) -> CommandResult:
         case _:
             raise UsageError(f"pveum: unknown command '{subject} {verb}'")
     return CommandResult(out=out)
+
+
+def _table(data: dict[str, Any]) -> str:
+    """Return an object as the table that Proxmox's tools print without --output-format."""
+    head = ("key", "value")
+    rows = sorted((key, value if isinstance(value, str) else _json(value)) for key, value in data.items())
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in (0, 1)]
+
+    def rule(left: str, line: str, middle: str, right: str) -> str:
+        return f"{left}{middle.join(line * (width + 2) for width in widths)}{right}\n"
+
+    def cells(row: tuple[str, str]) -> str:
+        return f"│ {row[0]:<{widths[0]}} │ {row[1]:<{widths[1]}} │\n"
+
+    body = rule("├", "─", "┼", "┤").join(map(cells, rows))
+    return rule("┌", "─", "┬", "┐") + cells(head) + rule("╞", "═", "╪", "╡") + body + rule("└", "─", "┴", "┘")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
 def _call(cluster: Cluster, verb: str, path: str, params: dict[str, str]) -> Any:

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from cli.conftest import Paddock
 from cli.verbs_page import verbs_page
-from paddock import cli
+from paddock import cli, demo
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -92,6 +92,18 @@ def test_the_command_line_accepts_the_commands_of_shell_samples(page: Path) -> N
         command = re.split(r"[|<>]|\s#\s", line)[0].strip()
         if command.startswith("paddock "):
             accept(command_line(), shlex.split(command)[1:])
+
+
+def test_the_command_line_accepts_what_the_demo_offers_to_try() -> None:
+    for commands in (demo._AFTERWARDS, demo._WITH_CONTAINER, demo._WITH_PROCESSES):
+        assert len(commands) == 3
+        for command in commands:
+            program, *words = shlex.split(command.partition(">")[0])
+            if program == "paddock":
+                accept(command_line(), words)
+            else:
+                assert (ROOT / program).is_file()
+                assert words[0] in (ROOT / program).read_text()
 
 
 def accept(group: Any, arguments: list[str]) -> None:

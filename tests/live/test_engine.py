@@ -796,7 +796,7 @@ def test_failures_are_explained_and_keep_the_container(web: Host, roots: dict[st
     assert len(web.images()) == 1, "images that cannot be used are removed"
     web.agent["container"] = good
     web.agent["user"] = {"name": "web", "uid": 12321}
-    web.fails_with("the account web has the number 12000 here, and the file says 12321")
+    web.fails_with("on the machine of web, account web has uid 12000, and the file says 12321")
     web.root("useradd --uid 12050 somebody")
     web.agent["user"] = {"name": "other", "uid": 12050}
     web.fails_with("somebody has the uid 12050 on this machine: give the agent another user:")

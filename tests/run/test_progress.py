@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from paddock.process import overheard, run
 from paddock.run.progress import Progress, in_units, in_words
 from paddock.run.reporter import Reporter
+from paddock.secret import MASK, Secret
 from paddock.stream.layout import announced, announcement
 
 UNITS = ["0 B", "1023 B", "1 KiB", "3 MiB", "5.0 GiB"]
@@ -69,3 +71,18 @@ def test_what_a_machine_says_is_not_believed(said: str) -> None:
 
 def test_an_announcement_is_found_among_other_lines() -> None:
     assert announced(f"Welcome!\n{announcement(123)}\nmore\n") == 123
+
+
+def test_the_lines_of_a_program_are_overheard_without_secrets_and_only_where_asked() -> None:
+    Secret("canary-value-20")
+    heard: list[str] = []
+    argv = [
+        "sh",
+        "-c",
+        "echo out; echo canary-value-20 >&2; echo two >&2; head -c 70000 /dev/zero | tr '\\0' x >&2; echo >&2",
+    ]
+    with overheard(heard.append):
+        found = run(argv)
+    run(argv)
+    assert heard == [MASK, "two"], "a line was lost or not masked, or a cut line was passed on"
+    assert found.err.startswith(f"{MASK}\ntwo\nxxx")

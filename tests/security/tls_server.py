@@ -16,6 +16,7 @@ from paddock.process import run
 
 LOCALHOST: Final = "DNS:localhost,IP:127.0.0.1"
 _VERSION: Final = b'{"data":{"version":"9.2.11"}}'
+_REALMS: Final = b'{"data":[{"realm":"pam","type":"pam"},{"realm":"pve","type":"pve"}]}'
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,14 @@ def make_certificate(
 
 @dataclass
 class TlsServer:
-    """Answers each request as a node answers /version. ``certificates`` are used one after another, the last one on."""
+    """Answers each request as a node answers /version. ``certificates`` are used one after another, the last one on.
+
+    With ``realms`` it answers as a node lists its realms, which needs no login.
+    """
 
     certificates: list[Certificate]
     listener: socket.socket
+    realms: bool = False
     connections: int = 0
     received: bytearray = field(default_factory=bytearray)
 
@@ -85,15 +90,16 @@ class TlsServer:
         while data := secured.recv(65536):
             self.received += data
             if data.endswith(b"\r\n\r\n"):
-                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(_VERSION)}\r\n\r\n"
-                secured.sendall(head.encode() + _VERSION)
+                body = _REALMS if self.realms else _VERSION
+                head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+                secured.sendall(head.encode() + body)
 
 
 @contextmanager
-def serving(*certificates: Certificate) -> Iterator[TlsServer]:
+def serving(*certificates: Certificate, realms: bool = False) -> Iterator[TlsServer]:
     """Serve with these certificates on a free port of loopback."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = TlsServer(list(certificates), listener)
+    server = TlsServer(list(certificates), listener, realms)
     thread = threading.Thread(target=server.serve)
     thread.start()
     try:

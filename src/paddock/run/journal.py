@@ -90,6 +90,7 @@ class PastStep:
     id: str
     seconds: float
     begins: float = 0.0  # seconds after the start of the run
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,15 +110,18 @@ class PastRun:
         if not events or events[0].get("event") != "run":
             return None
         start = events[0]["at"]
-        steps = tuple(
-            PastStep(e["agent"], e["id"], e["seconds"], e["at"] - start - e["seconds"])
-            for e in events
-            if e["event"] == "done"
-        )
+        titles: dict[tuple[str, str], str] = {}
+        steps: list[PastStep] = []
+        for e in events:
+            if e["event"] == "begin":
+                titles[e["agent"], e["id"]] = str(e.get("title", ""))
+            elif e["event"] == "done":
+                title = titles.get((e["agent"], e["id"]), "")
+                steps.append(PastStep(e["agent"], e["id"], e["seconds"], e["at"] - start - e["seconds"], title))
         ends = [e["outcome"] for e in events if e["event"] == "end"]
         started = datetime.fromtimestamp(start, UTC)
         files = tuple(events[0].get("files", ()))
-        return cls(events[0]["verb"], started, ends[-1] if ends else "cut off", steps, files)
+        return cls(events[0]["verb"], started, ends[-1] if ends else "cut off", tuple(steps), files)
 
     @property
     def seconds(self) -> float:

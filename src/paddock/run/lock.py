@@ -10,15 +10,17 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from typing import IO
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import IO, Final
 
 from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.places import AnyPlace
 from paddock.run.deployment import Deployment
 from paddock.statefolder import state_folder
+
+PLACE_IN_USE: Final = "waiting for its place, which another agent uses"
 
 
 class Busy(PaddockError):
@@ -56,10 +58,14 @@ def _held(kind: str, agent: Deployment) -> Iterator[None]:
 
 
 @contextmanager
-def place_lock(place: AnyPlace) -> Iterator[None]:
-    """Hold the place lock while creating shared resources."""
+def place_lock(place: AnyPlace, waiting: Callable[[], AbstractContextManager[object]] = nullcontext) -> Iterator[None]:
+    """Hold the place lock while creating shared resources. ``waiting`` shows that another run has it."""
     with _file("place", place.traits.identity) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with waiting():
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

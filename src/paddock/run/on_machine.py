@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -45,7 +46,7 @@ from paddock.plan.actions import (
     TryImage,
 )
 from paddock.plan.agent import AgentSeen
-from paddock.process import CommandFailed
+from paddock.process import CommandFailed, overheard
 from paddock.recipes.workload import Verdict
 from paddock.run import mounts, restoring, upgrading
 from paddock.run.ask import healthy
@@ -61,6 +62,8 @@ from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines, one_line
 
 _PATIENCE: Final = 3.0  # seconds that the machine waits for the agent to listen, before its units are looked at
+# Actions during which a person sees the newest line of what their programs print.
+_LONG: Final = (InstallContents, InstallPackages, InstallCode, GetImage, PullImage, TryImage, CreateContainer)
 
 
 class OnMachine:
@@ -80,6 +83,10 @@ class OnMachine:
         return is_healthy(agent, seen)
 
     def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        with overheard(agent.reporter.output) if isinstance(action, _LONG) else nullcontext():
+            self._perform(agent, action, seen, reach)
+
+    def _perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
         match action:
             case InstallContents():
                 manifest = agent.contents.put_into(reach(), agent.paths.code, agent.programs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
 from paddock.diskfull import disk_full_error, is_full
@@ -29,11 +29,23 @@ def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], s
     """
     if len(agents) == 1:
         return [verb(agents[0])]
+
+    def one(agent: Deployment) -> str:
+        try:
+            return verb(agent)
+        finally:
+            agent.reporter.finish()
+
     gateways = [agent for agent in agents if any(other.model_gateway is agent for other in agents)]
     running: list[tuple[Deployment, Future[str]]] = []
     for wave in (gateways, [agent for agent in agents if agent not in gateways]):
-        with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
-            running += [(agent, pool.submit(verb, agent)) for agent in wave]
+        pool = ThreadPoolExecutor(max_workers=max(jobs, 1))
+        running += [(agent, pool.submit(one, agent)) for agent in wave]
+        try:
+            wait(future for _, future in running)
+        finally:
+            # Ctrl-C reaches this thread only. Agents that were not begun are left out, and no further step begins.
+            pool.shutdown(wait=False, cancel_futures=True)
     told, failed = [], []
     for agent, future in running:
         error = future.exception()

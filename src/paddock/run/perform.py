@@ -42,6 +42,13 @@ def carry_out(
         reasons = "\n".join(refusal.reason for refusal in plan.refusals)
         raise Refused(f"{agent.name}: {reasons}", hint="\n".join(hints) or None)
     _check_privileges(agent, plan, seen)
+    with agent.reporter.plan(plan.steps, plan.then):
+        _carry_out_steps(agent, plan, seen, progress, release_place)
+
+
+def _carry_out_steps(
+    agent: Located, plan: Plan, seen: Observation, progress: Progress, release_place: Callable[[], None]
+) -> None:
     got: dict[str, str] = {}
     last_locked = max((at for at, step in enumerate(plan.steps) if step.needs_place_lock), default=-1)
     for at, step in enumerate(plan.steps):

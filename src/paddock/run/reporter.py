@@ -1,42 +1,50 @@
-"""Print the progress of a run on stderr, with durations and the failed step, and write the journal."""
+"""Report the progress of a run on stderr, with durations and the failed step, and write the journal."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from paddock.run.journal import Journal
+from paddock.errors import PaddockError
+from paddock.run.journal import Journal, past_runs
 from paddock.run.progress import Progress
-from paddock.secret import mask, unmasked
-from paddock.visible import visible
+from paddock.run.usual import usual_seconds
+from paddock.secret import mask
+from paddock.visible import one_line, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.spinner import Spinner
-    from rich.text import Text
+    from contextlib import AbstractContextManager
+
+    from paddock.plan.step import Step
+    from paddock.run.board import Row
+    from paddock.run.screen import Screen
 
 _REFRESH: Final = 0.2  # seconds between two numbers on a terminal
 _RARELY: Final = 30.0  # and in a log
+_LEARNED_FROM: Final = 20  # past runs
 
 
 class Reporter:
-    """Prints progress, measures time and writes the journal. On a terminal it shows a spinner."""
+    """Prints progress, measures time and writes the journal. On a terminal it shows all steps of the plans."""
 
     def __init__(self, journal: Journal | None = None, *, parallel: bool = False) -> None:
         self._journal = journal
-        self._parallel = parallel
-        self._console = _console() if sys.stderr.isatty() else None
-        self._spinning = False
+        self.parallel = parallel
+        self.screen = _screen(named=parallel) if sys.stderr.isatty() else None
+        self.ended = False
+        self._silent = False
         self._start = time.monotonic()
 
     def of(self, agent: str) -> AgentReporter:
         """Return the reporter for one agent."""
-        return AgentReporter(self, agent, f"{agent}: " if self._parallel else "")
+        if self.screen:
+            with self.screen.changing() as board:
+                board.expect(agent)
+        return AgentReporter(self, agent, f"{agent}: " if self.parallel else "")
 
     def say(self, text: str) -> None:
         """Print a line that is not about an agent."""
@@ -53,38 +61,37 @@ class Reporter:
         else:
             self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
         finally:
+            self.ended = True
+            self._end_frame()
+            self._silent = self.parallel  # a thread may still work on an agent when the run was stopped
             if self._journal:
                 self._journal.close()
 
-    @contextmanager
-    def showing(self, title: str) -> Iterator[_Shown]:
-        """Show a spinner while a step runs. Without a terminal, in parallel runs and within a step, print lines."""
-        if self._console and not self._parallel and not self._spinning:
-            spinner, live = _spinning(self._console, title)
-            self._spinning = True
-            try:
-                with live:
-                    yield _Shown(lambda more: spinner.update(text=_plain(f"{title}: {more}")), _REFRESH)
-            finally:
-                self._spinning = False
-        else:
-            self.print(f"… {title}")
-            yield _Shown(lambda more: self.print(f"… {title}: {more}"), _RARELY)
+    def _end_frame(self) -> None:
+        if self.screen is None:
+            return
+        with self.screen.changing() as board:
+            agents = board.agents
+        for agent in agents:
+            self.of(agent).finish()
+        self.screen.close()
 
     def write(self, event: str, **fields: object) -> None:
         if self._journal:
             self._journal.write(event, **fields)
 
     def print(self, text: str, style: str = "") -> None:
-        if self._console:
-            self._console.print(_plain(_indented(text)), style=style, highlight=False, soft_wrap=True)
+        if self._silent:
+            return
+        if self.screen:
+            self.screen.print(_indented(text), style)
         else:
             print(visible(mask(_indented(text))), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """The line about the step that runs."""
+    """The step that runs."""
 
     show: Callable[[str], object]  # adds a text to it
     every: float  # seconds between two texts
@@ -101,6 +108,11 @@ class AgentReporter:
 
     def say(self, text: str) -> None:
         """Print a line that is not a step."""
+        screen = self._reporter.screen
+        if screen and self._reporter.parallel and "\n" not in text:
+            with screen.changing() as board:
+                if board.note(self._agent, _title(text)):
+                    return
         self._reporter.print(f"{self._prefix}{text}", "dim")
 
     def warn(self, text: str) -> None:
@@ -112,21 +124,109 @@ class AgentReporter:
         self._reporter.write(event, agent=self._agent, **fields)
 
     @contextmanager
+    def plan(self, steps: Sequence[Step], then: Sequence[Step] = ()) -> Iterator[None]:
+        """Show the steps of a plan from its start, and those of the plan after it, on a terminal."""
+        screen = self._reporter.screen
+        if screen is None:
+            yield
+            return
+        with screen.changing() as board:
+            board.plan(self._agent, [(step.id, _title(step.title)) for step in (*steps, *then)], time.monotonic())
+        try:
+            yield
+        except BaseException:
+            with screen.changing() as board:
+                board.plan(self._agent, (), time.monotonic())
+            raise
+
+    def waiting(self, what: str) -> AbstractContextManager[None]:
+        """Show on a terminal, for as long as the context lasts, what the agent waits for. It is no step."""
+        screen = self._reporter.screen
+        return _passing(screen, self._agent, what) if screen else nullcontext()
+
+    def finish(self) -> None:
+        """End what is shown of the agent. The lines about its steps stay."""
+        screen = self._reporter.screen
+        if screen is None:
+            return
+        self._record(screen)
+        with screen.changing() as board:
+            for row in board.close(self._agent)[:1]:
+                screen.print(f"  ✗ {self._prefix}{row.title} (stopped)", "red")
+
+    @contextmanager
     def step(self, step_id: str, title: str) -> Iterator[None]:
         """Report one step: print its title, its duration when it ends, or its failure."""
+        if self._reporter.ended:
+            raise PaddockError(f"{self._agent}: the run was stopped")  # while another thread worked on this agent
         start = time.monotonic()
         self.journal("begin", id=step_id, title=title)
-        told = f"{self._prefix}{title}"
+        outer = self._shown
         try:
-            with self._reporter.showing(told) as self._shown:
+            with self._showing(step_id, title) as self._shown:
                 yield
         except BaseException as error:
             self.journal("failed", id=step_id, error=str(error) or type(error).__name__)
-            self._reporter.print(f"✗ {told}", "red")
+            self._ended(title, None)
             raise
+        finally:
+            self._shown = outer
         seconds = time.monotonic() - start
         self.journal("done", id=step_id, seconds=round(seconds, 3))
-        self._reporter.print(f"✓ {told}  {seconds:.1f} s", "green")
+        self._ended(title, seconds)
+
+    @contextmanager
+    def _showing(self, step_id: str, title: str) -> Iterator[_Shown]:
+        screen = self._reporter.screen
+        if screen is None:
+            told = f"… {self._prefix}{title}"
+            self._reporter.print(told)
+            yield _Shown(lambda more: self._reporter.print(f"{told}: {more}"), _RARELY)
+            return
+        with screen.changing() as board:
+            row = board.begin(self._agent, step_id, _title(title), time.monotonic())
+
+        def show(text: str) -> None:
+            with screen.changing():
+                row.output = one_line(mask(text))
+
+        failed = True
+        try:
+            yield _Shown(show, _REFRESH)
+            failed = False
+        finally:
+            with screen.changing() as board:
+                board.end(self._agent, row, time.monotonic(), failed=failed)
+
+    def _ended(self, title: str, seconds: float | None) -> None:
+        """Print the line about a step that has ended. Of several agents on a terminal, the lines wait in the frame."""
+        screen = self._reporter.screen
+        if screen is None:
+            told = f"{self._prefix}{title}"
+            done = seconds is not None
+            self._reporter.print(f"✓ {told}  {seconds:.1f} s" if done else f"✗ {told}", "green" if done else "red")
+        elif not self._reporter.parallel:
+            self._record(screen)
+
+    def _record(self, screen: Screen) -> None:
+        from paddock.run.board import State
+        from paddock.run.frame import record
+
+        with screen.changing() as board:
+            rows: list[Row] = list(board.record(self._agent))
+            for row in rows:
+                told = f"{self._prefix}{row.title}"
+                if row.note:
+                    screen.print(f"  {told}", "dim")
+                elif row.state is State.DONE:
+                    screen.print(record(f"  ✓ {told}", row.seconds, screen.width), "green")
+                else:
+                    screen.print(f"  ✗ {told}", "red")
+
+    def output(self, text: str) -> None:
+        """Show the newest line of what the step that runs prints. A log does not get it."""
+        if self._shown and self._reporter.screen:
+            self._shown.show(text)
 
     def progress(self, total: Callable[[], int | None]) -> Progress:
         """Return a function that gets numbers of bytes and shows their sum beside the step that runs.
@@ -137,31 +237,30 @@ class AgentReporter:
         return Progress(shown.show, shown.every, total) if shown else Progress(self.say, _RARELY, total)
 
 
+@contextmanager
+def _passing(screen: Screen, agent: str, what: str) -> Iterator[None]:
+    with screen.changing() as board:
+        row = board.begin(agent, "", _title(what), time.monotonic(), passing=True)
+    try:
+        yield
+    finally:
+        with screen.changing() as board:
+            board.end(agent, row, time.monotonic())
+
+
+def _title(text: str) -> str:
+    return one_line(mask(text))
+
+
 def _indented(text: str) -> str:
     """Indent the text, and further lines more than the first, so that none looks like a step."""
     return "  " + text.replace("\n", "\n      ")
 
 
-def _plain(text: str) -> Text:
-    """Return the text for rich, without interpreting markup, emoji codes or control characters in it."""
-    from rich.text import Text
+def _screen(*, named: bool) -> Screen | None:
+    from paddock.run.board import Board
+    from paddock.run.screen import Screen, draws
 
-    return Text(visible(mask(text)))
-
-
-def _spinning(console: Console, title: str) -> tuple[Spinner, Live]:
-    from rich.live import Live
-    from rich.spinner import Spinner
-
-    spinner = Spinner("dots", _plain(title), style="green")
-    # rich must not redirect stdout and stderr: the text would bypass the mask.
-    return spinner, Live(
-        spinner, console=console, refresh_per_second=12.5, transient=True, redirect_stdout=False, redirect_stderr=False
-    )
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # Only Paddock's own colours reach this console: all text goes through _plain first.
-    return Console(file=unmasked(sys.stderr))
+    if not draws(sys.stderr):
+        return None
+    return Screen(sys.stderr, Board(lambda: usual_seconds(past_runs(_LEARNED_FROM))), named=named)

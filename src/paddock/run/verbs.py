@@ -16,7 +16,7 @@ from paddock.plan.step import Plan, Refusal
 from paddock.run import upgrading
 from paddock.run.deployment import Deployment
 from paddock.run.gateway import GatewayUnknown
-from paddock.run.lock import agent_lock, place_lock
+from paddock.run.lock import PLACE_IN_USE, agent_lock, place_lock
 from paddock.run.observe import Observation, observe, observe_inside, reach
 from paddock.run.perform import Progress, carry_out
 from paddock.run.resolve import NOTHING_MORE, Asked, Located, Resolved, locate, resolve
@@ -181,7 +181,7 @@ def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
 
     A person may take their time to answer, so the agent is observed and planned again: only what was shown is deleted.
     """
-    with agent_lock(agent), place_lock(agent.place):
+    with agent_lock(agent), place_lock(agent.place, partial(agent.reporter.waiting, PLACE_IN_USE)):
         located = locate(agent)
         seen = observe(located)
         plan = _plan_forget(located, seen)
@@ -206,9 +206,10 @@ def converge(
         try:
             with ExitStack() as lock:
                 # Until the last resource is created that the run of another agent may create too.
-                lock.enter_context(place_lock(agent.place))
-                seen = observe(agent)
-                plan = plan_for(seen)
+                lock.enter_context(place_lock(agent.place, partial(agent.reporter.waiting, PLACE_IN_USE)))
+                with agent.reporter.waiting("looking at its place and its machine"):
+                    seen = observe(agent)
+                    plan = plan_for(seen)
                 carry_out(agent, plan, seen, progress, release_place=lock.close)
             if not plan.partial:
                 return plan, seen

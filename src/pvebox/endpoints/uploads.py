@@ -6,6 +6,7 @@ import hashlib
 import re
 from typing import Any, Final
 
+from ..downloads import fetch
 from ..errors import OperationError, ParameterError
 from ..routes import STORAGE, Call, anybody, api, having
 from ..schema import Prop
@@ -78,8 +79,8 @@ def upload(call: Call) -> str:
 
 @api.method("GET", "/nodes/{node}/aplinfo", anybody)
 def templates(call: Call) -> list[dict[str, Any]]:
-    """Return an empty list: the sandbox does not fetch the index of downloadable templates."""
-    return []
+    """Return the index of downloadable templates that the fixture has. The sandbox does not fetch one."""
+    return [dict(entry) for entry in call.cluster.index]
 
 
 @api.method(
@@ -89,5 +90,20 @@ def templates(call: Call) -> list[dict[str, Any]]:
     {"storage": STORAGE, "template": Prop(max_length=255)},
 )
 def download_template(call: Call) -> str:
-    """Reject every name, because the index is empty."""
-    raise ParameterError({"template": "no such template"})
+    """Download a template of the index in a task."""
+    cluster, node, name = call.cluster, call.node, str(call.params["template"])
+    entry = next((entry for entry in cluster.index if entry["template"] == name), None)
+    if entry is None:
+        raise ParameterError({"template": "no such template"})
+    storage = cluster.storage(str(call.params["storage"]))
+    if "vztmpl" not in storage.content:
+        raise OperationError(f"cannot download to storage type '{storage.type}'")
+
+    def work(task: Task) -> None:
+        target = cluster.runtime.file(node, storage.id, f"vztmpl/{name}")
+        if target is None:
+            cluster.runtime.note_file(node, storage.id, f"vztmpl/{name}", 0)
+        else:
+            fetch(str(entry["location"]), target, ("sha512", str(entry["sha512sum"])), verify=True, task=task)
+
+    return cluster.start_task(node, "download", name, call.user, work)

@@ -37,7 +37,10 @@ _ROLES: Final = {
     "PaddockNetwork": ("SDN.Use",),
     "PaddockDownload": ("Datastore.AllocateTemplate",),
     "PaddockNode": ("Sys.AccessNetwork",),
+    "PaddockLook": ("Datastore.Audit", "SDN.Audit"),
 }
+# Where storages and bridges are listed. Roles on these paths hold for everything below, and let a token read only.
+_LISTED: Final = ("/storage", "/sdn/zones/localnetwork")
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def grants(
     base = node.base.volid.partition(":")[0]
     pets, archives = sorted(set(pets)), sorted(set(archives))
     storages = {*storages, *archives}
-    guests = _of_pools(node.pools) if node.pools else _of_numbers(pets)
+    guests = in_pools(node.pools) if node.pools else _of_numbers(pets)
     found = [grant for grant in guests if grant.work == DAILY]
     owners = [f"/pool/{node.pools.state}"] if node.pools else [f"/vms/{pet}" for pet in pets]
     found += [Grant(path, "PaddockBackup", DAILY) for path in owners] if archives else []
@@ -86,7 +89,13 @@ def grants(
     return found
 
 
-def _of_pools(pools: PoolsSpec) -> list[Grant]:
+def looking() -> list[Grant]:
+    """Return the roles with which a token sees storages, base archives and bridges, before any is chosen."""
+    return [Grant(path, "PaddockLook", SETUP) for path in _LISTED]
+
+
+def in_pools(pools: PoolsSpec) -> list[Grant]:
+    """Return the roles that a token needs on the pools, daily work first."""
     # Roles on a pool are added to those on its members. In one pool, the role for machines would hold for pets too.
     return [
         Grant(f"/pool/{pools.machines}", "PaddockMachine", DAILY),
@@ -149,12 +158,21 @@ def pool_commands(pools: Iterable[str]) -> list[str]:
 def commands(work: str, wanted: Iterable[Grant], token: str) -> list[str]:
     """Return the commands for root on the node that let a token and its user do that work."""
     chosen = [grant for grant in wanted if grant.work == work]
-    roles = dict.fromkeys(grant.role for grant in chosen)
+    return [*role_commands(chosen), *acl_commands(chosen, token)]
+
+
+def role_commands(wanted: Iterable[Grant]) -> list[str]:
+    """Return root's commands that create the roles, or update existing ones."""
+    return [_role(role) for role in dict.fromkeys(grant.role for grant in wanted)]
+
+
+def acl_commands(wanted: Iterable[Grant], token: str) -> list[str]:
+    """Return root's commands that give the roles to a token and to its user.
+
+    A token with privilege separation may do what both may.
+    """
     user = token.partition("!")[0]
-    return [
-        *(_role(role) for role in roles),
-        *(f"pveum acl modify {grant.path} --users {user} --tokens '{token}' --roles {grant.role}" for grant in chosen),
-    ]
+    return [f"pveum acl modify {each.path} --users {user} --tokens '{token}' --roles {each.role}" for each in wanted]
 
 
 def _role(name: str) -> str:

@@ -82,6 +82,15 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
     "vertex": Provider(aliases=("google-vertex", "vertex-ai", "gcp-vertex", "vertexai"), extras=("vertex",)),
     "custom": Provider(aliases=("ollama", "vllm", "llamacpp", "llama.cpp", "llama-cpp", "local")),
 }
+# The providers that a person may choose when the file is written, with the URLs that Hermes 0.19 has for them
+# (hermes_cli/auth.py; for openrouter hermes_cli/models.py). All of them have an OpenAI-compatible API.
+ENDPOINTS: Final[Mapping[str, str]] = {
+    "openrouter": "https://openrouter.ai/api/v1",
+    "openai-api": "https://api.openai.com/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "nvidia": "https://integrate.api.nvidia.com/v1",
+    "huggingface": "https://router.huggingface.co/v1",
+}
 _NAMES: Final = {alias: name for name, each in PROVIDERS.items() for alias in (name, *each.aliases)}
 _WORDS: Final = ("auto", "moa")  # not providers: Hermes chooses one, or asks several
 _KNOWN: Final = ((0, 18), (0, 19))  # the versions that the table is about
@@ -94,6 +103,21 @@ _SECTIONS: Final = (
 # The settings whose provider has to be known: it answers prompts.
 _ANSWERING: Final = ("model", "fallback_model", "fallback_providers", "delegation")
 _ELSEWHERE: Final = {"mistral": "https://api.mistral.ai/v1", "groq": "https://api.groq.com/openai/v1"}
+
+
+@dataclass(frozen=True)
+class NamedProvider:
+    """A provider that a file can name without a URL."""
+
+    name: str
+    base_url: str | None  # of its OpenAI-compatible API, to try a key; None if it has none
+    key_env: str  # the variable in which Hermes looks for the key
+
+
+def named() -> list[NamedProvider]:
+    """Return the providers for a person to choose from."""
+    names = (*ENDPOINTS, "anthropic", "gemini")  # the last two have a protocol of their own
+    return [NamedProvider(name, ENDPOINTS.get(name), PROVIDERS[name].keys[0]) for name in names]
 
 
 def known_as(name: str) -> str:

@@ -1,0 +1,190 @@
+"""What nodes offer to a first agent: storages, bridges and base archives, read from the rows of the API; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paddock.spec.agent import AgentSpec
+from paddock.visible import one_line
+
+# Systems that docs/hosts.md names: they have systemd, glibc and a Python that the code of agents runs with.
+_SYSTEM: Final = re.compile(r"(debian|ubuntu)-(12|13|24\.04)-standard_([0-9.]+)-([0-9]+)_amd64\.tar\.(?:zst|xz|gz)")
+_SUPPORTED: Final = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_NODE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
+_VOLUME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*:vztmpl/([A-Za-z0-9][A-Za-z0-9_.+-]*)")
+_URL: Final = re.compile(r"https?://[^/\s@]+/[^\s?#]*")
+_SHA512: Final = re.compile(r"[0-9a-fA-F]{128}")
+# Types that clone a volume at once, so that a machine is made from a template in seconds.
+_CLONING: Final = frozenset({"lvmthin", "zfspool", "rbd", "btrfs"})
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A storage of a node, with its space in bytes."""
+
+    name: str
+    type: str
+    free: int
+    total: int
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A bridge that machines can be connected to."""
+
+    name: str
+    comment: str = ""
+    address: str | None = None  # of the node on it, with the prefix
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A base archive on a storage. ``system`` is None if its name is not that of a system that Paddock knows."""
+
+    volid: str
+    size: int
+    system: str | None
+
+
+@dataclass(frozen=True)
+class Download:
+    """A base archive that Proxmox offers for download."""
+
+    file: str
+    url: str
+    sha512: str
+    system: str
+
+
+@dataclass(frozen=True)
+class NodeOffer:
+    """What one node offers. The best choice of each list comes first."""
+
+    name: str
+    version: str
+    disks: tuple[Storage, ...]  # can hold root disks and states
+    keepers: tuple[Storage, ...]  # can keep base archives
+    bridges: tuple[Bridge, ...]
+    archives: tuple[Archive, ...]
+    downloads: tuple[Download, ...]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the nodes of a cluster offer."""
+
+    nodes: tuple[NodeOffer, ...]
+    offline: tuple[str, ...]
+    next_free: int  # a free number for a container; nothing reserves it
+
+
+def nodes(rows: Iterable[Row]) -> dict[str, bool]:
+    """Return the nodes by name, and whether each is online."""
+    found = {_text(row, "node"): _text(row, "status") == "online" for row in rows}
+    return {name: found[name] for name in sorted(found) if _NODE.fullmatch(name)}
+
+
+def storages(rows: Iterable[Row], content: str) -> tuple[Storage, ...]:
+    """Return the active storages for a kind of content. Those that clone at once come first, then the roomiest."""
+    found = [
+        Storage(
+            str(row["storage"]),
+            one_line(_text(row, "type"), 40),
+            _number(row.get("avail")),
+            _number(row.get("total")),
+            _number(row.get("shared")) == 1,
+        )
+        for row in rows
+        if _NAME.fullmatch(_text(row, "storage"))
+        and content in _text(row, "content").split(",")
+        and _number(row.get("active")) == 1
+        and _number(row.get("enabled", 1)) == 1
+    ]
+    return tuple(sorted(found, key=lambda each: (each.type not in _CLONING, -each.free, each.name)))
+
+
+def bridges(rows: Iterable[Row]) -> tuple[Bridge, ...]:
+    """Return the bridges. Those on which the node has a gateway come first: they lead to other networks."""
+    found = [row for row in rows if _NAME.fullmatch(_text(row, "iface"))]
+    found.sort(key=lambda row: (not row.get("gateway"), str(row["iface"])))
+    return tuple(
+        Bridge(
+            str(row["iface"]),
+            one_line(_text(row, "comments").strip(), 80),
+            one_line(_text(row, "cidr"), 50) or None,
+        )
+        for row in found
+    )
+
+
+def archives(rows: Iterable[Row]) -> tuple[Archive, ...]:
+    """Return the base archives of a storage: systems that Paddock knows first, the newest Debian before all."""
+    found = [
+        (match[1], Archive(match[0], _number(row.get("size")), _system(match[1])))
+        for row in rows
+        if (match := _VOLUME.fullmatch(_text(row, "volid")))
+    ]
+    return tuple(archive for _, archive in sorted(found, key=lambda each: (_order(each[0]), each[1].volid)))
+
+
+def downloads(rows: Iterable[Row]) -> tuple[Download, ...]:
+    """Return the archives of Proxmox's index that Paddock can use, the newest Debian first."""
+    found = []
+    for row in rows:
+        file, url, sha512 = (_text(row, key) for key in ("template", "location", "sha512sum"))
+        system = _system(file)
+        named = url.rpartition("/")[2] == file  # Paddock names the archive after its URL
+        if system and named and _URL.fullmatch(url) and _SHA512.fullmatch(sha512):
+            found.append(Download(file, url, sha512.lower(), system))
+    return tuple(sorted(found, key=lambda each: _order(each.file)))
+
+
+def bytes_needed(agent: AgentSpec) -> int:
+    """Return how much a storage has to hold for a new agent: the pet, the machine and the state."""
+    return int(agent.state.pet.disk) + int(agent.machine.disk) + int(agent.state.size)
+
+
+def shortage(storage: Storage, needed: int) -> str | None:
+    """Return a sentence if a storage has less free space than an agent needs."""
+    if storage.free >= needed:
+        return None
+    return f"{storage.name} has {_gib(storage.free)} free, the agent needs {_gib(needed)}"
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f}".removesuffix(".0") + " GiB"
+
+
+def _system(file: str) -> str | None:
+    found = _SYSTEM.fullmatch(file)
+    return _SUPPORTED.get((found[1], found[2])) if found else None
+
+
+def _order(file: str) -> tuple[int, list[int], int, str]:
+    """Return the rank of a file: the newest Debian, other known systems, then the rest by name."""
+    found = _SYSTEM.fullmatch(file)
+    if found is None or _system(file) is None:
+        return 2, [], 0, file
+    newest = [-int(part) for part in found[3].split(".") if part]
+    return int(found[1] != "debian"), newest, -int(found[4]), file
+
+
+def _text(row: Row, key: str) -> str:
+    """Return a text of the API; empty if there is none."""
+    value = row.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> int:
+    """Return a number of the API, which is a text now and then; 0 if it is none."""
+    try:
+        return max(int(value), 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0

@@ -1,0 +1,205 @@
+"""Lay out the steps of a run as lines for a terminal of a given size; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from paddock.run.board import Row, Section, State
+from paddock.run.cells import cells, cut
+
+_WIDEST: Final = 100  # columns: on a wider terminal the times would be far from their titles
+_TIME: Final = 9  # columns for the elapsed time
+_HINT: Final = 14  # columns for the time left
+_LEAST: Final = 24  # columns of a title, below which the time left is not shown
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_TURNS: Final = 10  # of the spinner in a second
+_SECONDS: Final = 100  # from which a time is in minutes
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a terminal."""
+
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line: a text, a time and a remark about it, each in its columns."""
+
+    text: str
+    time: str = ""
+    hint: str = ""
+    style: str = ""
+
+    def parts(self, width: int) -> tuple[str, str]:
+        """Return the text, and the times at the columns behind it, as they fit into a width."""
+        columns = _columns(width)
+        hint = f"  {self.hint}" if columns.hints and self.hint else ""
+        times = f"{self.time:>{min(_TIME, columns.whole)}}{hint}" if self.time or hint else ""
+        return cut(self.text, columns.text if times else columns.whole), times
+
+    def plain(self, width: int) -> str:
+        """Return the line without colours."""
+        text, times = self.parts(width)
+        pad = _columns(width).text - cells(text) if times else 0
+        return f"{text}{' ' * pad}{times}".rstrip()
+
+
+@dataclass(frozen=True)
+class _Columns:
+    whole: int  # columns of a line
+    text: int  # of them, those before the time
+    hints: bool  # whether there is room for the time left
+
+
+def _columns(width: int) -> _Columns:
+    # The last column stays empty: some terminals wrap a line that fills it.
+    whole = max(min(width, _WIDEST) - 1, 1)
+    hints = whole - _TIME - _HINT >= _LEAST
+    return _Columns(whole, max(whole - _TIME - (_HINT if hints else 0), 0), hints)
+
+
+def text_columns(width: int) -> int:
+    """Return the columns before the time."""
+    return _columns(width).text
+
+
+def record(text: str, seconds: float, width: int) -> str:
+    """Return the line that stays when a step has ended. Its time is in the column of the times in the frame."""
+    return Line(text, f"{seconds:.1f} s").plain(width)
+
+
+def frame(sections: Sequence[Section], size: Size, now: float, *, named: bool) -> list[Line]:
+    """Return the lines for the sections: fewer than the terminal has, so that it never scrolls because of them."""
+    room = max(size.height - 1, 1)
+    if not named:
+        return [line for section in sections for line in _section(section, now, room, named=False)][:room]
+    if len(sections) > room:
+        more = len(sections) - room + 1
+        shown = [_short(section, now) for section in sections[: room - 1]]
+        return [*shown, Line(f"  … {more} more agents", style="dim")][:room]
+    rooms = _shared([len(_section(section, now, size.height * 100, named=True)) for section in sections], room)
+    return [
+        line
+        for section, lines in zip(sections, rooms, strict=True)
+        for line in _section(section, now, lines, named=True)
+    ]
+
+
+def _shared(wanted: Sequence[int], room: int) -> list[int]:
+    """Share the lines of the terminal: nobody gets more than it wants, and the others get equally many."""
+    given = [1] * len(wanted)
+    while sum(given) < room:
+        short = [at for at, lines in enumerate(given) if lines < wanted[at]]
+        if not short:
+            break
+        given[min(short, key=lambda at: given[at])] += 1
+    return given
+
+
+def _section(section: Section, now: float, room: int, *, named: bool) -> list[Line]:
+    """Return the lines of one agent. If they do not fit, steps that are done and to come are folded first."""
+    if room == 1:
+        return [_short(section, now, named=named)]
+    ended = [row for row in section.rows if row.ended and not row.recorded]
+    running = section.running()
+    coming = [row for row in section.rows if row.state is State.TO_COME]
+    output = _output(running)
+    total = [_total(section, now, named=named)] if named or len(section.counted()) > 1 else []
+    early, late = len(ended), len(coming)  # how many of them are shown
+
+    def needed() -> int:
+        folds = (early < len(ended)) + (late < len(coming))
+        return len(total) + len(running) + len(output) + early + late + folds
+
+    while needed() > room and (early or late):
+        early, late = (early - 1, late) if early >= late else (early, late - 1)
+    shown = [_line(row, now) for row in running]
+    before = [_fold(len(ended) - early, "done"), *(_line(row, now) for row in ended[len(ended) - early :])]
+    after = [*(_line(row, now) for row in coming[:late]), _fold(len(coming) - late, "to come")]
+    parts = {
+        "before": [line for line in before if line],
+        "running": shown,
+        "output": output,
+        "after": [line for line in after if line],
+        "total": total,
+    }
+    for name in ("before", "after", "output", "running", "total"):
+        over = sum(map(len, parts.values())) - room
+        if over > 0:
+            # Of steps within steps, the innermost says most.
+            parts[name] = parts[name][over:]
+    top = parts.pop("total")
+    inside = [line for lines in parts.values() for line in lines]
+    return [*top, *inside] if named else [*inside, *top]
+
+
+def _short(section: Section, now: float, *, named: bool = True) -> Line:
+    """Return an agent in one line: the step that runs, and how long the agent takes."""
+    running = section.running()
+    line = _line(running[-1] if running else next(row for row in section.rows if not row.ended), now)
+    mark, _, title = line.text.lstrip().partition(" ")
+    name = f"{section.agent}: " if named else ""
+    return replace(line, text=f"  {mark} {name}{title}")
+
+
+def _line(row: Row, now: float) -> Line:
+    indent = "  " * (row.depth + 1)
+    if row.note:
+        return Line(f"{indent}{row.title}", style="dim")
+    match row.state:
+        case State.DONE:
+            return Line(f"{indent}✓ {row.title}", f"{row.seconds:.1f} s", style="green")
+        case State.FAILED:
+            return Line(f"{indent}✗ {row.title}", f"{row.seconds:.1f} s", style="red")
+        case State.TO_COME:
+            usual = f"~{_words(row.usual)}" if row.usual and row.usual >= 1 else ""
+            return Line(f"{indent}· {row.title}", hint=usual, style="dim")
+        case State.RUNNING:
+            mark = _SPINNER[int(now * _TURNS) % len(_SPINNER)]
+            return Line(f"{indent}{mark} {row.title}", _words(row.elapsed(now)), _remark(row, now))
+
+
+def _remark(row: Row, now: float) -> str:
+    """Say how long a step still takes, or that it takes longer than usual."""
+    left = row.left(now)
+    if left is None or row.usual is None:
+        return ""
+    return f"~{_words(left)} left" if left >= 1 else f"usually {_words(row.usual)}" if row.usual >= 1 else ""
+
+
+def _output(running: Sequence[Row]) -> list[Line]:
+    said = [row for row in running if row.output]
+    return [Line(f"{'  ' * (row.depth + 2)}{row.output}", style="dim") for row in said[-1:]]
+
+
+def _fold(count: int, what: str) -> Line | None:
+    return Line(f"  … {count} {what}", style="dim") if count else None
+
+
+def _total(section: Section, now: float, *, named: bool) -> Line:
+    steps = section.counted()
+    done = sum(row.ended for row in steps)
+    count = f"{done} of {len(steps)} done" if steps else ""
+    left = section.left(now)
+    hint = f"~{_words(left)} left" if left is not None and left >= 1 else ""
+    text = "  ".join(filter(None, (section.agent, count))) if named else f"    {count}"
+    return Line(text, _words(now - section.began), hint, "bold" if named else "dim")
+
+
+def _words(seconds: float) -> str:
+    """Return a time in seconds, and a long one as a clock shows it."""
+    whole = max(int(seconds + 0.5), 0)
+    if whole < _SECONDS:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def texts(lines: Sequence[Line], width: int) -> Iterator[str]:
+    """Yield the lines without colours."""
+    return (line.plain(width) for line in lines)
