@@ -107,7 +107,17 @@ def test_the_recipes_of_operations_print_what_the_page_says(node: Node) -> None:
             run_stage("operations", shell)
             laptop_is_lost(node, shell)
         finally:
+            forget_copy(shell)
             shell.run(f"cd {shell.folder}; paddock down; paddock forget hermes --name hermes")
+
+
+def forget_copy(shell: Shell) -> None:
+    """Remove the agent that `restore --as` made of a backup."""
+    yaml = YAML()
+    tree = yaml.load(shell.folder / "paddock.yaml")
+    tree["agents"]["hermes-2"] = tree["agents"].pop("hermes")
+    yaml.dump(tree, shell.folder / "copy.yaml")
+    shell.run(f"cd {shell.folder}; paddock forget hermes-2 --name hermes-2 -f copy.yaml")
 
 
 def laptop_is_lost(node: Node, shell: Shell) -> None:
