@@ -33,7 +33,8 @@ ALLOWED = {
     "runtimes": {"spec", "recipes", "guests"},
     "checks": {"spec", "recipes", "runtimes", "guests", "backups"},
     "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests", "stream", "backups", "imports"},
-    "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups"},
+    "setup": {"spec", "recipes", "guests", "places", "run"},
+    "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups", "setup"},
 }
 
 # "service" is also a word of systemd, of ssh and of everyone.

@@ -107,6 +107,11 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
         " was cut; 0 means no wait (default: as long as the kernel waits, 42 seconds)",
     )
     parser.add_argument("--faults", type=Path, help="JSON file with a list of faults to start with")
+    parser.add_argument(
+        "--model",
+        action="store_true",
+        help="also serve a stand-in for a language model, which containers reach; the ready line has its URL and key",
+    )
 
 
 _FAULTS: Final = """\
@@ -210,6 +215,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         delay_401=arguments.delay_401,
         mmp_wait=arguments.mmp_wait,
         faults=[Rule.from_json(rule) for rule in rules],
+        model=arguments.model,
     )
     return 0
 
@@ -225,6 +231,8 @@ def _up(arguments: argparse.Namespace) -> int:
         options += ["--subnet", arguments.subnet]
     if arguments.mmp_wait is not None:
         options += ["--mmp-wait", str(arguments.mmp_wait)]
+    if arguments.model:
+        options.append("--model")
     _print_ready(arguments, background.up(arguments.state, options))
     return 0
 

@@ -7,10 +7,13 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from . import model as standin_model
 from . import private
 from .accesslog import AccessLog
 from .assembly import lxc_cluster, memory_cluster
@@ -25,6 +28,8 @@ from .http import HttpApi
 from .process import is_alive, write_pid_file
 from .server import bind, serve
 from .storage import StorageType
+
+MODEL_FILE = "model.json"  # the port and the key of the stand-in model, which stay the same after a restart
 
 # Seconds that running tasks get to finish when the server is stopped.
 _TASK_TIMEOUT = 5.0
@@ -41,6 +46,7 @@ def serve_foreground(
     delay_401: float = 3.0,
     mmp_wait: float | None = None,
     faults: Sequence[Rule] = (),
+    model: bool = False,
 ) -> None:
     """Serve a sandbox until SIGTERM or SIGINT."""
     if is_alive(state / "server.pid"):
@@ -74,13 +80,31 @@ def serve_foreground(
         sys.stdout.flush()
 
     try:
-        serve(http_api, certificates, listener, announce)
+        with _model(state, said["gateway"] if gateway else "127.0.0.1") if model else nullcontext() as served:
+            if served:
+                said["model"] = served
+            serve(http_api, certificates, listener, announce)
     finally:
         cluster.tasks.wait_for_all(_TASK_TIMEOUT)
         cluster.runtime.close()
         (state / "ready.json").unlink(missing_ok=True)
         # Remove this file last: `clean` waits for that before it deletes the directory.
         (state / "server.pid").unlink(missing_ok=True)
+
+
+@contextmanager
+def _model(state: Path, host: str) -> Iterator[dict[str, str]]:
+    """Serve the stand-in model where containers reach it. Yields its URL, its key and its name."""
+    file = state / MODEL_FILE
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    key = kept.get("key") or f"sk-{secrets.token_urlsafe(24)}"
+    with ExitStack() as serving:
+        try:
+            url = serving.enter_context(standin_model.serve(host, kept.get("port", 0), key))
+        except OSError as error:
+            raise SandboxError(f"The stand-in model cannot listen on {host}: {error.strerror}.") from None
+        private.write(file, json.dumps({"port": urlsplit(url).port, "key": key}))
+        yield {"url": url, "key": key, "name": standin_model.MODEL}
 
 
 def _is_pipe() -> bool:
@@ -91,7 +115,7 @@ def _is_pipe() -> bool:
 
 def _without_secrets(said: Mapping[str, Any], state: Path) -> dict[str, Any]:
     """Return the ready line with the path of a private file in place of the tokens and the control key."""
-    shown = {key: value for key, value in said.items() if key not in ("tokens", "control")}
+    shown = {key: value for key, value in said.items() if key not in ("tokens", "control", "model")}
     return {**shown, "secrets": str(state / "ready.json")}
 
 

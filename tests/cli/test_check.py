@@ -67,9 +67,9 @@ def test_schema_prints_json(paddock: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_init_writes_a_file_that_passes_check(paddock: Any, tmp_path: Path, shape: str) -> None:
+def test_init_writes_an_example_that_passes_check(paddock: Any, tmp_path: Path, shape: str) -> None:
     folder = tmp_path / "new"
-    said = paddock("init", str(folder), "--shape", shape)
+    said = paddock("init", str(folder), "--example", shape)
     assert said.code == 0
     assert paddock("check", "-f", str(folder / "paddock.yaml")).code == 0
     assert (folder / "paddock.yaml").read_text().startswith("# yaml-language-server: $schema=./paddock.schema.json\n")
@@ -81,11 +81,12 @@ def test_init_writes_a_file_that_passes_check(paddock: Any, tmp_path: Path, shap
 def test_init_does_not_overwrite_existing_files(paddock: Any, tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n.env\n")
     (tmp_path / "paddock.yaml").write_text("mine")
-    said = paddock("init", str(tmp_path))
-    assert said.code == 2
-    assert "exists already" in said.err
+    for words in (["--example", "native"], []):
+        said = paddock("init", str(tmp_path), *words)
+        assert said.code == 2
+        assert "exists already" in said.err
     (tmp_path / "paddock.yaml").unlink()
-    assert paddock("init", str(tmp_path)).code == 0
+    assert paddock("init", str(tmp_path), "--example", "native").code == 0
     ignored = (tmp_path / ".gitignore").read_text().splitlines()
     assert ignored[0] == "mine"
     assert ignored.count(".env") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +122,22 @@ def test_a_leaked_token_reaches_nothing_outside_its_pools(node: Node) -> None:
     for method, path, params in requests:
         with pytest.raises(Forbidden):
             client.get(path) if method == "GET" else client.send(method, path, params)
+
+
+def test_after_the_first_up_the_documented_line_leaves_a_daily_token(node: Node) -> None:
+    given_access(node)
+    keys: dict[str, Any] = {"state": {"pet": 300, "size": "1G"}}
+    up(node.agent(token=TOKEN, **keys))
+    page = (Path(__file__).parents[2] / "docs/security.md").read_text()
+    lines = [line for line in page.split("\n") if line.startswith("pveum acl delete ")]
+    assert len(lines) == 1
+    paste(node, [line.replace("paddock@pve!agents", TOKEN).replace("paddock@pve", "agents@pve") for line in lines])
+    cycle(node.agent(token=TOKEN, **keys))
+    findings, remedies = node.agent(token=TOKEN, **keys).examine()
+    assert all(finding.ok for finding in findings)
+    assert remedies == []
+    with pytest.raises(PaddockError):
+        node.client(TOKEN).send("PUT", "/nodes/pve/lxc/300/config", {"protection": 0})
 
 
 @pytest.mark.parametrize(

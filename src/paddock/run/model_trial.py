@@ -27,6 +27,10 @@ _TOKENS: Final = 16
 _HINT_PATH: Final = "the URL of most servers ends with /v1"
 
 
+class KeyRefused(PaddockError):
+    """The server needs a key, or another one."""
+
+
 @dataclass(frozen=True)
 class Tried:
     """What a model server offers, and whether a model answered."""
@@ -111,10 +115,10 @@ class _Server:
         said = f": {answer.reason}" if answer.reason else ""
         match answer.status:
             case 401 | 403 if self._key is None:
-                return PaddockError(f"{self._url} needs a key{said}", hint="give the key of this server")
+                return KeyRefused(f"{self._url} needs a key{said}", hint="give the key of this server")
             case 401 | 403:
                 hint = "check that the key is complete, not expired, and one of this server"
-                return PaddockError(f"{self._url} refuses the key{said}", hint=hint)
+                return KeyRefused(f"{self._url} refuses the key{said}", hint=hint)
             case 404 | 405:
                 return PaddockError(f"{self._url} has no API for models", hint=_HINT_PATH)
             case 402 | 429:

@@ -110,9 +110,13 @@ class Store:
 
     def save(self) -> None:
         """Encrypt for the person's own identity and all recipients, and replace the file atomically."""
+        _, keys = identities(self.path, None)
+        write_private(self.path, self.encrypted(keys))
+
+    def encrypted(self, keys: Sequence[Any]) -> bytes:
+        """Return the content of the file, for these identities and all recipients."""
         from pyrage import RecipientError, encrypt, x25519
 
-        _, keys = identities(self.path, None)
         # An encrypted file does not show its recipients, so its text lists them.
         lines = [f"{_RECIPIENTS} {' '.join(self.recipients)}"] if self.recipients else []
         lines += [dotenv.written(name, value.reveal()) for name, value in sorted(self.entries.items())]
@@ -121,7 +125,8 @@ class Store:
             readers += [x25519.Recipient.from_str(recipient) for recipient in self.recipients]
         except (RecipientError, AttributeError):
             raise BadInput("a recipient is not an age public key (age1…)") from None
-        write_private(self.path, encrypt("".join(f"{line}\n" for line in lines).encode(), readers, armored=True))
+        content: bytes = encrypt("".join(f"{line}\n" for line in lines).encode(), readers, armored=True)
+        return content
 
 
 def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> Iterator[str]:
@@ -131,8 +136,9 @@ def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> I
         raise BadInput(f"{name!r} is not a name: letters, digits, _ . and -, beginning with a letter")
     if not value or any(ord(letter) < 32 for letter in value):
         raise BadInput("the value is empty or has line breaks")
-    if not os.environ.get(VARIABLE, "").strip() and not own_identity_path().exists():
-        _make_identity()
+    if not has_identity():
+        content, _ = new_identity()
+        write_private(own_identity_path(), content)
         yield f"created your age identity {own_identity_path()}: keep a copy, nothing can be decrypted without it"
     Store.open(path).with_entry(name, Secret(value)).for_others(recipients).save()
     yield f"{path}: {name} is set; in paddock.yaml write {{age: {path}, key: {name}}}"
@@ -145,8 +151,14 @@ def remove_entry(path: Path, name: str) -> None:
     store.without(name).save()
 
 
-def _make_identity() -> None:
+def has_identity() -> bool:
+    """Whether the person has an age identity."""
+    return bool(os.environ.get(VARIABLE, "").strip()) or own_identity_path().exists()
+
+
+def new_identity() -> tuple[bytes, Any]:
+    """Return the content of the file for a new age identity, and the identity."""
     from pyrage import x25519
 
     identity = x25519.Identity.generate()
-    write_private(own_identity_path(), f"# public key: {identity.to_public()}\n{identity}\n".encode())
+    return f"# public key: {identity.to_public()}\n{identity}\n".encode(), identity

@@ -1,4 +1,4 @@
-"""Write the files of ``paddock init``: paddock.yaml, its schema, and .gitignore."""
+"""The example files of ``paddock init --example``, and the files beside every paddock.yaml: schema and .gitignore."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def write_starter(folder: Path, shape: str, kinds: Kinds[AgentKind], project: st
         raise BadInput(f"{target} exists already", hint="name another folder, or move the file away")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(_example(shape, project or _project(folder)), encoding="utf-8")
+        target.write_text(_example(shape, project or project_name(folder)), encoding="utf-8")
         yield f"{target}: describes what should run, and where; edit it, then run `paddock check`"
-        (folder / SCHEMA_FILE).write_text(json.dumps(json_schema(kinds), indent=2) + "\n", encoding="utf-8")
+        (folder / SCHEMA_FILE).write_text(schema_text(kinds), encoding="utf-8")
         yield f"{folder / SCHEMA_FILE}: the schema for editors, which the first line of paddock.yaml names"
         yield from _ignore(folder / ".gitignore")
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror}") from None
 
 
-def _project(folder: Path) -> str:
+def project_name(folder: Path) -> str:
     """Return a name for the project from the name of its folder. It is never random: two checkouts are one project."""
     name = re.sub(r"[^a-z0-9]+", "-", folder.absolute().name.lower()).lstrip("-0123456789")
     return name[:31].rstrip("-") or "home"
@@ -51,9 +51,20 @@ def _example(shape: str, project: str) -> str:
     return text.replace(f" -f {shape}.yaml", "")
 
 
-def _ignore(path: Path) -> Iterator[str]:
+def schema_text(kinds: Kinds[AgentKind]) -> str:
+    """Return the content of the schema file."""
+    return json.dumps(json_schema(kinds), indent=2) + "\n"
+
+
+def ignoring_secrets(path: Path) -> str | None:
+    """Return the content of a .gitignore with the lines for secrets added; None if it has all of them."""
     present = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     missing = [line for line in _IGNORED if line not in present]
-    if missing:
-        path.write_text("\n".join([*present, *missing]) + "\n", encoding="utf-8")
+    return "\n".join([*present, *missing]) + "\n" if missing else None
+
+
+def _ignore(path: Path) -> Iterator[str]:
+    text = ignoring_secrets(path)
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
         yield f"{path}: keeps secrets out of git"

@@ -16,6 +16,7 @@ from paddock.places import Description, Finding, Got, Machine, MachineWant, Plac
 from paddock.plan.actions import DeleteState, PlaceAction
 from paddock.plan.machine import AdoptTarget, Goal, MachineAfter, MachinePlan
 from paddock.plan.step import Refusal, Risk, Step
+from paddock.spec.agent import RuntimeName
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import HostSpec, Scope
 
@@ -147,11 +148,14 @@ class HostDoctor:
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
         uid, init, *nixos = expect(self.guest, "examining the machine", _LOOK).split()
+        reached = Finding("reached", True, self.spec.address or "this machine")
+        if wants and all(want.spec.runtime is RuntimeName.PROCESS for want in wants):
+            return [reached, Finding("account", True, f"uid {uid}, which runtime process needs no service for")], []
         enough = uid == "0" or self.spec.scope is Scope.USER
         sentence = "root" if uid == "0" else f"uid {uid}{'' if enough else ': installing a service takes root'}"
         root = Finding("account", enough, sentence)
         systemd = Finding("systemd", init == "systemd", f"process 1 is {init}")
-        findings = [Finding("reached", True, self.spec.address or "this machine"), root, systemd]
+        findings = [reached, root, systemd]
         if nixos:
             findings.append(Finding("nixos", self.spec.scope is Scope.USER, "on NixOS agents need scope: user"))
         return findings, []

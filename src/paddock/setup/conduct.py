@@ -1,0 +1,77 @@
+"""The conversation from its first question to the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.setup.answers import Answers, HostPlace, Model, NodePlace, Shape
+from paddock.setup.files import NewFile
+from paddock.setup.host import HOST, ask_host
+from paddock.setup.node import TOKEN_ID, ask_node
+from paddock.setup.questions import Choice, Conversation, Question, as_it_is
+from paddock.setup.vault import Vault
+from paddock.spec.starter import project_name
+
+_HOST: Final = "host"
+_SHAPES: Final = (
+    Choice(Shape.PET_AND_CATTLE, "on Proxmox, in an LXC container"),
+    Choice(Shape.DOCKER_LXC, "on Proxmox, with Docker in an LXC container"),
+    Choice(_HOST, "on a Linux machine, with systemd, Docker or Podman"),
+)
+SHAPE: Final = Question("--shape", "Shape", "Where should the agent run?", Shape.PET_AND_CATTLE, _SHAPES)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answers, and the files beside paddock.yaml that they need."""
+
+    answers: Answers
+    files: Sequence[NewFile]
+
+
+def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: bool) -> Outcome:
+    """Ask everything, and return what is to be written. Nothing is written yet."""
+    secrets = Vault(folder)
+    project = project or project_name(folder)
+    target = folder / "paddock.yaml"
+    talk.say(f"This writes {target} for the project {project}. Ctrl-C stops: nothing is written before the end.")
+    place: NodePlace | HostPlace
+    if sandbox:
+        place, model, keys = _from_sandbox(talk, secrets)
+    else:
+        place, keys = _place(talk, secrets)
+        from paddock.setup.model import ask_model
+
+        model = ask_model(talk, secrets, place)
+    port = 8642
+    return Outcome(Answers(project, place, model, port), [*secrets.files(), *keys])
+
+
+def _place(talk: Conversation, secrets: Vault) -> tuple[NodePlace | HostPlace, Sequence[NewFile]]:
+    shape = _shape(talk)
+    if shape is not None and shape.on_proxmox:
+        node, key = ask_node(talk, secrets, talk.given.get("--token-id", TOKEN_ID), docker=shape is Shape.DOCKER_LXC)
+        return node, key.files
+    return ask_host(talk, shape), ()
+
+
+def _shape(talk: Conversation) -> Shape | None:
+    """Return the shape, or None for the one that fits the machine best."""
+    given = talk.given.get(SHAPE.flag)
+    if given in list(Shape):
+        return Shape(given)
+    if given is None and HOST.flag in talk.given:
+        return None
+    answer = talk.ask(SHAPE, as_it_is)
+    return None if answer == _HOST else Shape(answer)
+
+
+def _from_sandbox(talk: Conversation, secrets: Vault) -> tuple[NodePlace, Model, Sequence[NewFile]]:
+    from paddock.setup import sandbox
+
+    box = sandbox.start(talk)
+    place, key = box.place(talk, secrets)
+    return place, box.model(secrets), key.files

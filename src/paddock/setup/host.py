@@ -1,0 +1,145 @@
+"""Questions about a Linux machine: this one, or one over ssh. The machine says which shapes fit it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from paddock import process
+from paddock.errors import BadInput, PaddockError
+from paddock.guests import Unreachable
+from paddock.places.host import guest_of
+from paddock.places.host.survey import Fit, HostSurvey, shapes, survey
+from paddock.setup.answers import HostPlace, Shape
+from paddock.setup.keys import usable
+from paddock.setup.questions import Choice, Conversation, Question, Stopped
+from paddock.spec.models import HostSpec
+from paddock.visible import one_line
+
+HERE: Final = "here"
+HOST: Final = Question("--host", "Address of the machine", "Address of the machine: `here`, or user@address", HERE)
+HOST_KEY: Final = Question("--host-key", "Key of the machine", "Is this the key of that machine? (yes or no)")
+_ADDRESS: Final = re.compile(r"(?:([a-z_][a-z0-9_.-]*)@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?")
+_PUBLIC: Final = re.compile(r"(ssh-ed25519|ecdsa-\S+|ssh-rsa) [A-Za-z0-9+/=]{20,}")
+_PROCESS: Final = Fit("process", "children of `paddock run`, in your account; it needs no systemd", runtime="process")
+
+
+def ask_host(talk: Conversation, shape: Shape | None) -> HostPlace:
+    """Ask for a machine, and for the shape of the agent on it. ``shape`` is the one that the person has named."""
+    place, found = talk.ask(HOST, lambda answer: _reached(talk, answer))
+    talk.say(f"{place.address or 'This machine'} answers: {found.title}, {_account(found)}.")
+    fit = _chosen(talk, place, shapes(found), shape)
+    return replace(place, runtime=fit.runtime, rootless=fit.scope == "user", install=fit.install)
+
+
+def _account(found: HostSurvey) -> str:
+    return "as root" if found.root else f"as {found.account}, without root"
+
+
+def _reached(talk: Conversation, answer: str) -> tuple[HostPlace, HostSurvey]:
+    place = _parsed(answer)
+    key = talk.given.get("--ssh-key")
+    if place.address is None:
+        if key:
+            raise BadInput("--ssh-key is for another machine, and this is `here`")
+    elif key:
+        place = replace(place, key=usable(key))
+    if place.address is not None:
+        place = _known(talk, place)
+    return place, survey(guest_of("machine" if place.host_key else "the machine", _spec(place), _path(place.key)))
+
+
+def _parsed(answer: str) -> HostPlace:
+    if answer == HERE:
+        return HostPlace("systemd")
+    found = _ADDRESS.fullmatch(answer.strip())
+    if found is None or not 0 < int(found[3] or 22) < 65536:
+        raise BadInput(
+            f"{one_line(answer)} is not an address", hint="write `here`, root@192.168.1.30 or root@host:2222"
+        )
+    return HostPlace("systemd", address=found[2].strip("[]"), user=found[1] or "root", port=int(found[3] or 22))
+
+
+def _known(talk: Conversation, place: HostPlace) -> HostPlace:
+    """Return the place with the key that a person has confirmed, if their known_hosts does not have it."""
+    if HOST_KEY.flag in talk.given:
+        return replace(place, host_key=talk.ask(HOST_KEY, _public_key))
+    try:
+        guest_of("the machine", _spec(place), _path(place.key)).run(["true"])
+    except Unreachable as error:
+        if "Host key verification failed" not in error.message:
+            raise
+    else:
+        return place
+    key = _offered(place)
+    talk.say(f"{place.address} answers with an ssh key that this computer does not know:")
+    talk.tell(f"  {_fingerprint(key)}")
+    talk.say("That machine shows it with: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
+    if talk.terminal is None:
+        raise BadInput(f"the ssh key of {place.address} is not known", hint=f"--host-key '{key}' accepts it")
+    return replace(place, host_key=talk.ask(HOST_KEY, lambda answer: _confirmed(answer, key)))
+
+
+def _confirmed(answer: str, key: str) -> str:
+    match answer.lower():
+        case "y" | "yes":
+            return key
+        case "n" | "no":
+            raise Stopped("the key of the machine was not confirmed; nothing was written")
+    raise BadInput("type yes if the machine shows the same key, else no")
+
+
+def _public_key(text: str) -> str:
+    if not _PUBLIC.fullmatch(text.strip()):
+        raise BadInput("this is not a public host key", hint="it looks like 'ssh-ed25519 AAAA…'")
+    return text.strip()
+
+
+def _offered(place: HostPlace) -> str:
+    """Return the public key that the machine shows, unverified."""
+    asked = ["ssh-keyscan", "-T", "10", "-p", str(place.port), "-t", "ed25519,ecdsa,rsa", str(place.address)]
+    said = process.run(asked, deadline=30)
+    found = [line.partition(" ")[2].strip() for line in said.out.split("\n") if line and not line.startswith("#")]
+    keys = sorted((key for key in found if _PUBLIC.fullmatch(key)), key=lambda key: "ed25519" not in key)
+    if not keys:
+        raise PaddockError(f"{place.address} shows no ssh key", hint="check that its ssh server runs")
+    return keys[0]
+
+
+def _fingerprint(key: str) -> str:
+    shown = process.run(["ssh-keygen", "-lf", "-"], stdin=f"{key}\n".encode())
+    return one_line(shown.out.strip(), 200) if shown.ok else key
+
+
+def _chosen(talk: Conversation, place: HostPlace, fits: Sequence[Fit], shape: Shape | None) -> Fit:
+    possible = {_name(fit): fit for fit in fits if fit.fits}
+    if not possible and place.address is None:
+        possible = {"process": _PROCESS}
+    for fit in fits:
+        if not fit.fits:
+            talk.say(f"Not possible there: {fit.shape}, because {fit.why}.")
+    wanted = {name: fit for name, fit in possible.items() if shape is None or fit.shape == shape}
+    if not wanted:
+        what = f"the shape {shape} does not fit" if shape and possible else "no shape fits"
+        raise PaddockError(f"{what} {place.address or 'this machine'}", hint="name another machine with --host")
+    choices = [Choice(name, fit.why) for name, fit in wanted.items()]
+    question = Question("--runtime", "Runtime", "How should the agent run there?", choices[0].value, choices)
+    return talk.choose(question, wanted.__getitem__)
+
+
+def _name(fit: Fit) -> str:
+    return fit.runtime
+
+
+def _spec(place: HostPlace) -> HostSpec:
+    if place.address is None:
+        return HostSpec()
+    given = {"address": place.address, "user": place.user, "port": place.port, "host_key": place.host_key}
+    return HostSpec.model_validate({name: value for name, value in given.items() if value is not None})
+
+
+def _path(key: str | None) -> Path | None:
+    return Path(key).expanduser() if key else None
