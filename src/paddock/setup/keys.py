@@ -66,8 +66,11 @@ def new_key(path: str) -> SshKey:
         made = Path(folder) / "key"
         make_key(made)
         private, public = made.read_bytes(), Path(f"{made}.pub").read_bytes()
-    about = "a new ssh key for the machines"
-    return SshKey(path, [NewFile(place, private, about, PRIVATE), NewFile(Path(f"{place}.pub"), public, about)])
+    files = [
+        NewFile(place, private, "a new ssh key for the machines", PRIVATE),
+        NewFile(Path(f"{place}.pub"), public, "its public key"),
+    ]
+    return SshKey(path, files)
 
 
 def _file(path: str) -> Path:
