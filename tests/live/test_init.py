@@ -26,7 +26,7 @@ pytestmark = pytest.mark.live
 
 PADDOCK = [sys.executable, "-m", "paddock"]
 ASKED = 'paddock ask hermes "Remember: the gate code is 7421"'
-VALUE = re.compile(r'"value": "([0-9a-f-]{36})"')
+VALUE = re.compile(r"\bvalue\W+([0-9a-f-]{36})\b")
 
 
 @dataclass

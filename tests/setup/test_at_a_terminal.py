@@ -70,6 +70,13 @@ def test_where_no_container_can_run_the_sandbox_says_why(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_a_sandbox_takes_no_other_place(folder: Path) -> None:
+    words = [*INIT, "--sandbox", "--host", "here", "--url", "node"]
+    said = subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert (said.returncode, list(folder.iterdir())) == (2, [])
+    assert "--sandbox answers --host, --url itself" in said.stderr
+
+
 def test_an_example_takes_no_answers(folder: Path) -> None:
     words = [*INIT, "--example", "native", "--host", "here"]
     said = subprocess.run(words, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -43,6 +44,15 @@ def choose_key(talk: Conversation) -> SshKey:
             return SshKey(path)
         talk.say(f"There is no ssh key that Paddock can use. A new one would be {_OWN}.")
     return talk.ask(question, lambda answer: new_key(_OWN) if answer == _NEW else SshKey(usable(answer)))
+
+
+def found_keys() -> list[str]:
+    """Return the usual keys that exist and need no passphrase."""
+    found = []
+    for path in (_USUAL, _OWN):
+        with suppress(BadInput):
+            found.append(usable(path))
+    return found
 
 
 def usable(path: str) -> str:

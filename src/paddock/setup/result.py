@@ -34,7 +34,7 @@ def write_result(folder: Path, answers: Answers, others: Sequence[NewFile]) -> l
     # The file is the last one: if it is there, everything that it names is there too.
     files += [*others, NewFile(target, text.encode(), "what runs, and where")]
     write_together(files)
-    return [f"{_shown(file.path)}: {file.about}" for file in reversed(files)]
+    return [f"{_shown(file.path)}: {file.about}" for file in (files[-1], *files[:-1])]
 
 
 def _shown(path: Path) -> str:
