@@ -185,7 +185,7 @@ class Screen:
         self._echoing = None
 
     def _echo_nothing(self) -> None:
-        """Show no keys while there is a frame. A person who presses Enter would move the cursor away from it."""
+        """Show no keys while there is a frame: Enter would move the cursor away from it."""
         with suppress(OSError, ValueError, termios.error):
             terminal = self._stream.fileno()
             # A process in the background would be stopped.
@@ -193,6 +193,7 @@ class Screen:
                 settings = termios.tcgetattr(terminal)
                 self._echoing = list(settings)
                 settings[_LOCAL_MODES] &= ~termios.ECHO
+                settings[_LOCAL_MODES] |= termios.NOFLSH  # or Ctrl-C drops what is on its way to the terminal
                 termios.tcsetattr(terminal, termios.TCSANOW, settings)
 
     def _echo(self) -> None:
