@@ -188,6 +188,8 @@ def run_stage(stage: str, shell: Shell, only: tuple[str, ...] = ()) -> None:
     write = os.environ.get("PADDOCK_GOLDEN") == "write"
     differences: list[Difference] = []
     for page, rows in table()["pages"].items():
+        if not any(row.get("stage") == stage for row in rows.values()):
+            continue
         chosen = [each for each in blocks(page) if rows.get(each.name, {}).get("stage") == stage]
         try:
             for block in chosen:

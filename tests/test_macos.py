@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -83,15 +84,17 @@ agents:
         (("plan",), "an agent on this machine needs Linux, and this computer runs macOS"),
         (("up",), "an agent on this machine needs Linux, and this computer runs macOS"),
         (("run", "web"), "an agent on this machine needs Linux, and this computer runs macOS"),
+        (("init", "--sandbox", "--yes"), "no sandbox can run here: Real containers need Linux."),
+        (("init", "--host", "here", "--yes"), "an agent on this machine needs Linux, and this computer runs macOS"),
         (("sandbox", "up"), "the sandbox needs Linux, and this computer runs macOS"),
         (("schedule",), "systemd does not run on this machine, and a schedule needs it"),
         (("check",), ""),
     ],
 )
 def test_what_needs_linux_says_so(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
-    (tmp_path / "paddock.yaml").write_text(FILE)
+    if words[0] != "init":
+        (tmp_path / "paddock.yaml").write_text(FILE)
     done = on_a_mac("-m", "paddock", *words, cwd=tmp_path)
     assert (done.returncode != 0) is bool(sentence), done.stdout + done.stderr
-    assert (f"error: {sentence}" if sentence else "") in done.stderr
-    assert not sentence or " hint: " in done.stderr
+    assert not sentence or re.search(rf"error: (--host: )?{re.escape(sentence)}.*\n hint: ", done.stderr)
     assert "Traceback" not in done.stderr

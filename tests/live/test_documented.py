@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +20,7 @@ from levels import slow_proof
 from live.installs import install, start_unit
 from live.manual import api_client, container, destroy
 from live.node import Node
-from live.node_root import run_lines
+from live.node_root import root, run_lines
 from live.upgraded import OLD
 from paddock.demo import FACT, VERSION
 from shell_doc import ROOT, Shell, command_on_path, run_stage
@@ -73,8 +75,9 @@ def let_proxmox_save(node: Node, shell: Shell) -> None:
 def forget(node: Node) -> None:
     """Remove the agent of other tests with its state. The next test that needs it creates it again."""
     node.paddock("down")
-    if node.status()["state"] != "-":
-        node.paddock("forget", "hermes", "--name", "hermes")
+    command = [sys.executable, "-m", "paddock", "forget", "hermes", "--name", "hermes"]
+    # It fails if there is no state.
+    subprocess.run(command, cwd=node.stage.folder, env=dict(node.stage.environment), check=False, timeout=120)
 
 
 @slow_proof
@@ -104,7 +107,17 @@ def test_the_recipes_of_operations_print_what_the_page_says(node: Node) -> None:
             run_stage("operations", shell)
             laptop_is_lost(node, shell)
         finally:
+            forget_copy(shell)
             shell.run(f"cd {shell.folder}; paddock down; paddock forget hermes --name hermes")
+
+
+def forget_copy(shell: Shell) -> None:
+    """Remove the agent that `restore --as` made of a backup."""
+    yaml = YAML()
+    tree = yaml.load(shell.folder / "paddock.yaml")
+    tree["agents"]["hermes-2"] = tree["agents"].pop("hermes")
+    yaml.dump(tree, shell.folder / "copy.yaml")
+    shell.run(f"cd {shell.folder}; paddock forget hermes-2 --name hermes-2 -f copy.yaml")
 
 
 def laptop_is_lost(node: Node, shell: Shell) -> None:
@@ -130,6 +143,9 @@ def test_the_recipe_for_an_existing_install_prints_what_the_page_says(node: Node
     api = api_client(node)
     where = container(node, api, 118, memory=3072, rootfs="local-lvm:10")
     try:
+        token = node.stage.environment["PVE_TOKEN"].partition("=")[0]
+        accounts = ("--users", token.partition("!")[0], "--tokens", token)
+        assert root(node, "pveum", "acl", "modify", "/vms/118", *accounts, "--roles", "PVEAuditor").returncode == 0
         old = install(node, where, "/root/.hermes", tmp_path)
         old.learn()
         start_unit(old)

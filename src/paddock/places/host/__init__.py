@@ -118,8 +118,7 @@ class HostPlace:
 def guest_of(name: str, spec: HostSpec, key: Path | None) -> Guest:
     """Return a channel to a host. The path of the key is absolute."""
     if spec.address is None:
-        hint = f"write the `address` of a Linux host into the place {name}, or use a Proxmox node"
-        require_linux("an agent on this machine", hint)
+        require_linux("an agent on this machine", "name the address of a Linux host, or use a Proxmox node")
         return LocalGuest()
     keys = (spec.host_key,) if spec.host_key else ()
     return SshGuest(name, spec.address, spec.user, spec.port, key, keys, spec.jump)
