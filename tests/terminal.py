@@ -140,6 +140,10 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def echoes(self) -> bool:
+        """Whether the terminal shows the keys that are typed."""
+        return bool(termios.tcgetattr(self._master)[3] & termios.ECHO)
+
     def resize(self, width: int, height: int) -> None:
         while self._read(0.3, once=True):  # what was printed for the old size
             pass
