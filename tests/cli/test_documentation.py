@@ -140,7 +140,7 @@ def test_paths_of_the_repository_exist(page: Path) -> None:
 FILES = [f"/{path.relative_to(ROOT)}" for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.*")]
 
 
-@each([page for page in PAGES_OF_TODAY if page.parent.name == "docs"])
+@each([page for page in PAGES_OF_TODAY if page.parent == ROOT / "docs"])
 def test_modules_scripts_and_tests_in_texts_exist(page: Path) -> None:
     for name in re.findall(r"`([\w/]+\.(?:py|sh))`", page.read_text()):
         assert any(file.endswith(f"/{name}") for file in FILES), name
