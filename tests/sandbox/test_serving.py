@@ -54,6 +54,22 @@ def test_the_ready_line_has_the_data_that_a_client_needs(ready: Ready) -> None:
         assert api.get("/version").json()["data"]["version"] == "9.2.11"
 
 
+def test_the_server_can_serve_a_model_whose_address_and_key_stay_the_same(tmp_path: Path) -> None:
+    seen = []
+    for _ in range(2):
+        server = serve(tmp_path / "state", "--port", "0", "--model")
+        assert server.stdout is not None
+        model = json.loads(server.stdout.readline())["model"]
+        key = {"Authorization": f"Bearer {model['key']}"}
+        assert httpx.get(f"{model['url']}/models").status_code == 401
+        assert httpx.get(f"{model['url']}/models", headers=key).json()["data"][0]["id"] == model["name"]
+        seen.append(model)
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(10) == 0
+    assert seen[0] == seen[1]
+    assert (tmp_path / "state/model.json").stat().st_mode & 0o777 == 0o600
+
+
 def test_an_answer_has_one_date_and_the_certificate_that_the_server_uses(ready: Ready) -> None:
     address = urlsplit(ready["url"])
     pem = ssl.get_server_certificate((address.hostname or "", address.port or 0))

@@ -29,6 +29,10 @@ class Where(StrEnum):
     HOST = "host"
 
 
+# Questions that remain with a sandbox.
+_ON_ANY_NODE = {"--storage", "--bridge", "--base", "--ssh-key"}
+
+
 def _answer(flag: str, words: str, metavar: str | None = None) -> Any:
     return typer.Option(flag, help=words, metavar=metavar, rich_help_panel="Answers")
 
@@ -133,6 +137,9 @@ def _converse(folder: Path, project: str | None, given: dict[str, str], *, sandb
     from paddock.setup.result import refuse_existing, write_result
     from paddock.setup.terminal import own_terminal
 
+    answered = given.keys() - _ON_ANY_NODE
+    if sandbox and answered:
+        raise BadInput(f"--sandbox answers {', '.join(sorted(answered))} itself", hint="leave one of them out")
     refuse_existing(folder)
     talk = Conversation(given, own_terminal() if asks and not sandbox else None, _tell)
     try:

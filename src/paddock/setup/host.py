@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -11,10 +12,11 @@ from typing import Final
 from paddock import process
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Unreachable
+from paddock.guests.ssh import scan_host_key
 from paddock.places.host import guest_of
 from paddock.places.host.survey import Fit, HostSurvey, shapes, survey
 from paddock.setup.answers import HostPlace, Shape
-from paddock.setup.keys import usable
+from paddock.setup.keys import found_keys, usable
 from paddock.setup.questions import Choice, Conversation, Question, Stopped
 from paddock.spec.models import HostSpec
 from paddock.visible import one_line
@@ -24,14 +26,13 @@ HOST: Final = Question("--host", "Address of the machine", "Address of the machi
 HOST_KEY: Final = Question("--host-key", "Key of the machine", "Is this the key of that machine? (yes or no)")
 _ADDRESS: Final = re.compile(r"(?:([a-z_][a-z0-9_.-]*)@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?")
 _PUBLIC: Final = re.compile(r"(ssh-ed25519|ecdsa-\S+|ssh-rsa) [A-Za-z0-9+/=]{20,}")
-_PROCESS: Final = Fit("process", "children of `paddock run`, in your account; it needs no systemd", runtime="process")
 
 
 def ask_host(talk: Conversation, shape: Shape | None) -> HostPlace:
     """Ask for a machine, and for the shape of the agent on it. ``shape`` is the one that the person has named."""
     place, found = talk.ask(HOST, lambda answer: _reached(talk, answer))
     talk.say(f"{place.address or 'This machine'} answers: {found.title}, {_account(found)}.")
-    fit = _chosen(talk, place, shapes(found), shape)
+    fit = _chosen(talk, place, shapes(found, local=place.address is None), shape)
     return replace(place, runtime=fit.runtime, rootless=fit.scope == "user", install=fit.install)
 
 
@@ -45,11 +46,28 @@ def _reached(talk: Conversation, answer: str) -> tuple[HostPlace, HostSurvey]:
     if place.address is None:
         if key:
             raise BadInput("--ssh-key is for another machine, and this is `here`")
-    elif key:
-        place = replace(place, key=usable(key))
-    if place.address is not None:
-        place = _known(talk, place)
-    return place, survey(guest_of("machine" if place.host_key else "the machine", _spec(place), _path(place.key)))
+        return place, survey(guest_of(HERE, _spec(place), None))
+    place = _known(talk, place)
+    if key:
+        return _surveyed(replace(place, key=usable(key)))
+    return _logged_in(place)
+
+
+def _logged_in(place: HostPlace) -> tuple[HostPlace, HostSurvey]:
+    """Survey a machine with the first key that it accepts: one that ssh finds itself, or one of the usual files."""
+    try:
+        return _surveyed(place)
+    except Unreachable as error:
+        for path in found_keys() if "Permission denied" in error.message else ():
+            with suppress(Unreachable):
+                return _surveyed(replace(place, key=path))
+        raise
+
+
+def _surveyed(place: HostPlace) -> tuple[HostPlace, HostSurvey]:
+    # With a pinned key, ssh knows the machine by this name, which may have no blank.
+    name = "machine" if place.host_key else "the machine"
+    return place, survey(guest_of(name, _spec(place), _path(place.key)))
 
 
 def _parsed(answer: str) -> HostPlace:
@@ -68,18 +86,22 @@ def _known(talk: Conversation, place: HostPlace) -> HostPlace:
     if HOST_KEY.flag in talk.given:
         return replace(place, host_key=talk.ask(HOST_KEY, _public_key))
     try:
-        guest_of("the machine", _spec(place), _path(place.key)).run(["true"])
+        guest_of("the machine", _spec(place), None).run(["true"])
     except Unreachable as error:
+        if "Permission denied" in error.message:
+            return place  # so its key is known
         if "Host key verification failed" not in error.message:
             raise
     else:
         return place
-    key = _offered(place)
+    key = scan_host_key(str(place.address), place.port)
+    if key is None:
+        raise PaddockError(f"{place.address} has no ssh key of the type ed25519", hint=f"give its key: {HOST_KEY.flag}")
     talk.say(f"{place.address} answers with an ssh key that this computer does not know:")
     talk.tell(f"  {_fingerprint(key)}")
     talk.say("That machine shows it with: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
     if talk.terminal is None:
-        raise BadInput(f"the ssh key of {place.address} is not known", hint=f"--host-key '{key}' accepts it")
+        raise BadInput(f"the ssh key of {place.address} is not known", hint=f"{HOST_KEY.flag} '{key}' accepts it")
     return replace(place, host_key=talk.ask(HOST_KEY, lambda answer: _confirmed(answer, key)))
 
 
@@ -98,26 +120,14 @@ def _public_key(text: str) -> str:
     return text.strip()
 
 
-def _offered(place: HostPlace) -> str:
-    """Return the public key that the machine shows, unverified."""
-    asked = ["ssh-keyscan", "-T", "10", "-p", str(place.port), "-t", "ed25519,ecdsa,rsa", str(place.address)]
-    said = process.run(asked, deadline=30)
-    found = [line.partition(" ")[2].strip() for line in said.out.split("\n") if line and not line.startswith("#")]
-    keys = sorted((key for key in found if _PUBLIC.fullmatch(key)), key=lambda key: "ed25519" not in key)
-    if not keys:
-        raise PaddockError(f"{place.address} shows no ssh key", hint="check that its ssh server runs")
-    return keys[0]
-
-
 def _fingerprint(key: str) -> str:
     shown = process.run(["ssh-keygen", "-lf", "-"], stdin=f"{key}\n".encode())
-    return one_line(shown.out.strip(), 200) if shown.ok else key
+    words = shown.out.split()
+    return one_line(words[1], 200) if shown.ok and len(words) > 1 else key
 
 
 def _chosen(talk: Conversation, place: HostPlace, fits: Sequence[Fit], shape: Shape | None) -> Fit:
     possible = {_name(fit): fit for fit in fits if fit.fits}
-    if not possible and place.address is None:
-        possible = {"process": _PROCESS}
     for fit in fits:
         if not fit.fits:
             talk.say(f"Not possible there: {fit.shape}, because {fit.why}.")

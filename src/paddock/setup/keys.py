@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,15 @@ def choose_key(talk: Conversation) -> SshKey:
     return talk.ask(question, lambda answer: new_key(_OWN) if answer == _NEW else SshKey(usable(answer)))
 
 
+def found_keys() -> list[str]:
+    """Return the usual keys that exist and need no passphrase."""
+    found = []
+    for path in (_USUAL, _OWN):
+        with suppress(BadInput):
+            found.append(usable(path))
+    return found
+
+
 def usable(path: str) -> str:
     """Return the path of a private key; raise an error if ssh could not use it without a question."""
     private = _file(path)
@@ -66,8 +76,11 @@ def new_key(path: str) -> SshKey:
         made = Path(folder) / "key"
         make_key(made)
         private, public = made.read_bytes(), Path(f"{made}.pub").read_bytes()
-    about = "a new ssh key for the machines"
-    return SshKey(path, [NewFile(place, private, about, PRIVATE), NewFile(Path(f"{place}.pub"), public, about)])
+    files = [
+        NewFile(place, private, "a new ssh key for the machines", PRIVATE),
+        NewFile(Path(f"{place}.pub"), public, "its public key"),
+    ]
+    return SshKey(path, files)
 
 
 def _file(path: str) -> Path:

@@ -32,9 +32,15 @@ def write_result(folder: Path, answers: Answers, others: Sequence[NewFile]) -> l
     if ignore is not None:
         files.append(NewFile(folder / ".gitignore", ignore.encode(), "keeps secrets out of git", replaces=True))
     # The file is the last one: if it is there, everything that it names is there too.
-    files += [*others, NewFile(target, text.encode(), "what should run, and where")]
+    files += [*others, NewFile(target, text.encode(), "what runs, and where")]
     write_together(files)
-    return [f"{file.path}: {file.about}" for file in reversed(files)]
+    return [f"{_shown(file.path)}: {file.about}" for file in (files[-1], *files[:-1])]
+
+
+def _shown(path: Path) -> str:
+    """Return a path as people write it, with ~ for their home."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_absolute() and path.is_relative_to(home) else str(path)
 
 
 def _check(text: str, beside: Sequence[NewFile]) -> None:

@@ -43,7 +43,7 @@ class Vault:
         else:
             content, identity = agefile.new_identity()
             keys = [identity]
-            about = "your age identity; keep a copy, because nothing can be decrypted without it"
+            about = "decrypts the secrets; keep a copy of it"
             found.append(NewFile(agefile.own_identity_path(), content, about, PRIVATE))
         store = self._opened()
         for name, value in self._entries.items():
