@@ -44,7 +44,7 @@ MASKS: Final = tuple(
         (r"\b\d+ (files|messages|checks|requests|steps)\b", r"N \1"),
         (r"SHA256:[\w+/=…]+", "FINGERPRINT"),
         (r"\b\d{1,3}(\.\d{1,3}){3}\b", "ADDRESS"),
-        (r"\b(pet|machine|template|container|builder) \d+\b", r"\1 ID"),
+        (r"\b(pet|machine|template|container|builder)(:?) \d+\b", r"\1\2 ID"),
         (r"\bvm-\d+-disk-\d+\b", "VOLUME"),
         (r"\b[0-9a-f]{12,64}\b", "HASH"),
         (r"(?<=  )\d+(?=  |$)", "N"),  # a number that is a cell of a table
