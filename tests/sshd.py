@@ -81,12 +81,12 @@ def _program(folder: Path) -> tuple[Path, dict[str, str]]:
     if SSHD.exists():
         return SSHD, {}
     wanted = ["--wildcards", "./usr/sbin/sshd", "./usr/lib/*/libwrap.so*"]
-    subprocess.run(["tar", "--zstd", "-xf", str(_base()), "-C", str(folder), *wanted], check=True)
+    subprocess.run(["tar", "--zstd", "-xf", str(base_archive()), "-C", str(folder), *wanted], check=True)
     libraries = next(folder.glob("usr/lib/*/libwrap.so.0")).parent
     return folder / "usr/sbin/sshd", {"LD_LIBRARY_PATH": str(libraries)}
 
 
-def _base() -> Path:
+def base_archive() -> Path:
     """Return the archive of the base template, which all tests on this machine share."""
     found = next((path for path in CACHE.glob(f"base-*/{DEFAULT_TEMPLATE}")), None)
     if found is None and LEVEL == "quick":

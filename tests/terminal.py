@@ -23,6 +23,9 @@ import paddock
 _TOKEN = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|(.)", re.DOTALL)
 
 
+Cell = tuple[str, str]  # a letter, and the numbers of its style; the second column of a wide letter is empty
+
+
 class Display:
     """The rows of a terminal. It knows the sequences that Paddock uses, and fails at others.
 
@@ -31,15 +34,16 @@ class Display:
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
-        self.rows: list[list[str]] = [[]]  # all of them; the last ones are on the screen
+        self.rows: list[list[Cell]] = [[]]  # all of them; the last ones are on the screen
         self.row = self.column = 0
         self.wraps = True
+        self._style = ""
         self._rest = ""
 
     @property
     def lines(self) -> list[str]:
         """Everything from the first line on, as text, without empty lines at the end."""
-        texts = ["".join(row).rstrip() for row in self.rows]
+        texts = ["".join(letter for letter, _ in row).rstrip() for row in self.rows]
         while texts and not texts[-1]:
             texts.pop()
         return texts
@@ -72,6 +76,7 @@ class Display:
             del self.rows[self.row][self.column :]
         else:
             assert letter == "m", f"unexpected sequence {letter}"
+            self._style = "" if numbers in ("", "0") else numbers
 
     def _put(self, letter: str) -> None:
         if letter == "\r":
@@ -79,7 +84,8 @@ class Display:
         elif letter == "\n":
             self._next_row()
         elif unicodedata.combining(letter):
-            self.rows[self.row][self.column - 1] += letter
+            base, style = self.rows[self.row][self.column - 1]
+            self.rows[self.row][self.column - 1] = base + letter, style
         else:
             wide = 2 if unicodedata.east_asian_width(letter) in "WF" else 1
             if self.column + wide > self.width:
@@ -89,8 +95,8 @@ class Display:
                 else:
                     self.column = self.width - wide
             cells = self.rows[self.row]
-            cells += [" "] * (self.column + wide - len(cells))
-            cells[self.column : self.column + wide] = [letter, *[""] * (wide - 1)]
+            cells += [(" ", "")] * (self.column + wide - len(cells))
+            cells[self.column : self.column + wide] = [(letter, self._style), *[("", self._style)] * (wide - 1)]
             self.column += wide
 
     def _next_row(self) -> None:
@@ -99,7 +105,7 @@ class Display:
             self.rows.append([])
 
     def resize(self, width: int, height: int) -> None:
-        rows: list[list[str]] = []
+        rows: list[list[Cell]] = []
         for at, row in enumerate(self.rows):
             if at == self.row:
                 self.row = len(rows)
@@ -134,6 +140,10 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def echoes(self) -> bool:
+        """Whether the terminal shows the keys that are typed."""
+        return bool(termios.tcgetattr(self._master)[3] & termios.ECHO)
+
     def resize(self, width: int, height: int) -> None:
         while self._read(0.3, once=True):  # what was printed for the old size
             pass
@@ -155,9 +165,13 @@ class Terminal:
 
 @contextmanager
 def terminal(
-    program: Path, *words: str, width: int = 80, height: int = 24, environment: Mapping[str, str] | None = None
+    *words: str | Path,
+    width: int = 80,
+    height: int = 24,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Iterator[Terminal]:
-    """Run a Python program on a new terminal. It is killed at the end."""
+    """Run a Python program with arguments on a new terminal. It is killed at the end."""
     master, slave = pty.openpty()
     _set_size(master, width, height)
     given = {**os.environ, "TERM": "xterm-256color", "PYTHONPATH": str(Path(paddock.__file__).parent.parent)}
@@ -168,7 +182,8 @@ def terminal(
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     running = subprocess.Popen(
-        [sys.executable, str(program), *words],
+        [sys.executable, *map(str, words)],
+        cwd=folder,
         stdin=slave,
         stdout=slave,
         stderr=slave,

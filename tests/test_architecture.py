@@ -20,7 +20,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 BOX = Path(pvebox.__file__).parent
 
 # A room may import itself, the rooms listed for it, and the top-level modules that every room may import.
-EVERYONES = {"diskfull", "errors", "secret", "process", "statefolder", "visible", "__version__"}
+EVERYONES = {"diskfull", "errors", "linux", "secret", "process", "statefolder", "visible", "__version__"}
 ALLOWED = {
     "spec": set[str](),
     "recipes": {"spec"},

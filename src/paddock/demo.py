@@ -156,19 +156,16 @@ To remove it:
 
 def _try(commands: Mapping[str, str], *, here: bool = False) -> str:
     """Return three commands to try, each with what it does. With `here`, they work in the current directory."""
-    program = os.path.relpath(Path(sys.executable).with_name("paddock")) if here else "paddock"
-    shown = {command.replace("paddock ", f"{program} ", 1): what for command, what in commands.items()}
-    longest = max(map(len, shown))
-    return "\n".join(["Three things to try:", *(f"  {command:{longest}}  # {what}" for command, what in shown.items())])
+    program = shlex.quote(os.path.relpath(Path(sys.executable).with_name("paddock"))) if here else "paddock"
+    shown = [f"  # {what}\n  {command.replace('paddock ', f'{program} ', 1)}" for command, what in commands.items()]
+    return "\n".join(["Three things to try:", *shown])
 
 
 def _run_with_container(stage: Stage) -> str:
     """Run the demo with a container that is destroyed and created again, and return the agent's last answer."""
     stage.paddock("up", says="Create the machine and the agent. The first time, this builds a template with its code.")
     stage.paddock("ask", "hermes", f"Remember: {FACT}", says="Teach the agent a fact.")
-    stage.paddock(
-        "down", says="Destroy the machine with all its software. The agent's memory is on a volume of its own."
-    )
+    stage.paddock("down", says="Destroy the machine. The agent's memory stays: it is on a volume of its own.")
     stage.paddock("up", says="Create a new machine from the template, with the old memory.")
     recalled = stage.paddock("ask", "hermes", QUESTION, says="Ask the agent for the fact.")
     stage.paddock("status", says="Show the machine, its state and its health.")

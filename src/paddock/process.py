@@ -117,6 +117,13 @@ def overheard(listener: Callable[[str], None]) -> Iterator[None]:
         _listener.reset(before)
 
 
+def tell(line: str) -> None:
+    """Pass a line to the listener, if there is one."""
+    listener = _listener.get()
+    if listener:
+        listener(line)
+
+
 def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0, env: Mapping[str, str] | None = None) -> Secret:
     """Run a program and return its stdout as a secret. An error shows only its stderr."""
     start = time.monotonic()

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from cli.conftest import Paddock
 from cli.verbs_page import verbs_page
-from paddock import cli
+from paddock import cli, demo
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -94,6 +94,18 @@ def test_the_command_line_accepts_the_commands_of_shell_samples(page: Path) -> N
             accept(command_line(), shlex.split(command)[1:])
 
 
+def test_the_command_line_accepts_what_the_demo_offers_to_try() -> None:
+    for commands in (demo._AFTERWARDS, demo._WITH_CONTAINER, demo._WITH_PROCESSES):
+        assert len(commands) == 3
+        for command in commands:
+            program, *words = shlex.split(command.partition(">")[0])
+            if program == "paddock":
+                accept(command_line(), words)
+            else:
+                assert (ROOT / program).is_file()
+                assert words[0] in (ROOT / program).read_text()
+
+
 def accept(group: Any, arguments: list[str]) -> None:
     """Parse the arguments as the command line does, without running the verb."""
     name, command, rest = group.resolve_command(group.make_context("paddock", list(arguments)), arguments)
@@ -128,7 +140,7 @@ def test_paths_of_the_repository_exist(page: Path) -> None:
 FILES = [f"/{path.relative_to(ROOT)}" for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.*")]
 
 
-@each([page for page in PAGES_OF_TODAY if page.parent.name == "docs"])
+@each([page for page in PAGES_OF_TODAY if page.parent == ROOT / "docs"])
 def test_modules_scripts_and_tests_in_texts_exist(page: Path) -> None:
     for name in re.findall(r"`([\w/]+\.(?:py|sh))`", page.read_text()):
         assert any(file.endswith(f"/{name}") for file in FILES), name

@@ -51,7 +51,7 @@ def test_a_key_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "id").read_text() == "precious"
 
 
-def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(PaddockError, match="cannot create"):
         make_key(tmp_path / "file" / "id")

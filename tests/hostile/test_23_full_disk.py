@@ -189,6 +189,7 @@ def test_a_full_disk_during_one_agents_run_is_reported_beside_the_others(monkeyp
 
         def __init__(self, name: str) -> None:
             self.name = name
+            self.reporter = Reporter().of(name)
 
     agents: Any = [Agent("bee"), Agent("wasp")]
     try:

@@ -44,6 +44,6 @@ def test_no_report_of_a_host_breaks_a_survey_or_reaches_the_terminal(records: li
 
 
 @pytest.mark.parametrize("printed", ["", "root@host:~# ", "\0report=1\0system=Linux\0", "\0report=1\0x\0end=ok\0"])
-def test_a_report_that_is_incomplete_is_a_sentence(printed: str) -> None:
+def test_an_incomplete_report_is_rejected(printed: str) -> None:
     with pytest.raises(PaddockError, match="report"):
         parsed(printed)

@@ -167,7 +167,7 @@ def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, p
 
 def test_two_runs_from_two_hosts_create_one_pet_and_one_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "agent_lock", nullcontext)
-    monkeypatch.setattr(verbs, "place_lock", nullcontext)
+    monkeypatch.setattr(verbs, "place_lock", lambda *_: nullcontext())
     ends: list[str] = []
 
     def run(agent: PaperAgent) -> None:

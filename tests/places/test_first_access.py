@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from pvebox.shell import CommandResult
 TOKEN = "agents@pve!first"
 VALUE = "12345678-1234-1234-1234-123456789abc"
 DOWNLOAD = {"url": "https://example.org/debian-13-standard_13.1-2_amd64.tar.zst", "sha512": "0" * 128}
+CHOSEN = {"node": "pve", "url": "https://pve:8006", "token": {"env": "T"}, "storage": "tank", "bridge": "vmbr7"}
 GOLDEN = DATA / "first_access.yaml"
 
 
@@ -44,10 +47,29 @@ def given_access(node: Node, **keys: Any) -> None:
 def test_the_lines_are_these() -> None:
     case = read_case(GOLDEN)
     assert agrees(GOLDEN, case, "user", user_lines(TOKEN))
-    chosen = {"node": "pve", "url": "https://pve:8006", "token": {"env": "T"}, "storage": "tank", "bridge": "vmbr7"}
     for key, base in (("present", BASE), ("download", DOWNLOAD)):
-        spec = ProxmoxSpec.model_validate({**chosen, "base": base, "ssh": {"key": "id"}})
+        spec = ProxmoxSpec.model_validate({**CHOSEN, "base": base, "ssh": {"key": "id"}})
         assert agrees(GOLDEN, case, key, choice_lines(TOKEN, spec))
+
+
+def test_a_shell_with_history_reads_the_lines_as_the_side_door_does(tmp_path: Path) -> None:
+    """In a person's shell ! recalls earlier lines, unless it is quoted."""
+    (tmp_path / "pveum").write_text('#!/bin/sh\nprintf "%s\\n" "$@" end >>"$PRINTED"\nexit 1\n')
+    (tmp_path / "pveum").chmod(0o755)
+    spec = ProxmoxSpec.model_validate({**CHOSEN, "base": DOWNLOAD, "ssh": {"key": "id"}})
+    lines = [*user_lines(TOKEN), *choice_lines(TOKEN, spec)]
+    printed = tmp_path / "printed"
+    subprocess.run(
+        ["bash", "--norc", "-o", "history", "-H"],
+        input="\n".join(["first line", *lines, ""]),
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "PRINTED": str(printed)},
+        text=True,
+        check=False,
+        capture_output=True,
+    )
+    commands = [command for line in lines for command in line.split(" || ") if command.startswith("pveum ")]
+    expected = ["\n".join([*shlex.split(command)[1:], "end"]) for command in commands]
+    assert printed.read_text() == "\n".join(expected) + "\n"
 
 
 @pytest.mark.parametrize("template", ["none", "auto"])
@@ -121,6 +143,22 @@ def test_a_leaked_token_reaches_nothing_outside_its_pools(node: Node) -> None:
     for method, path, params in requests:
         with pytest.raises(Forbidden):
             client.get(path) if method == "GET" else client.send(method, path, params)
+
+
+def test_after_the_first_up_the_documented_line_leaves_a_daily_token(node: Node) -> None:
+    given_access(node)
+    keys: dict[str, Any] = {"state": {"pet": 300, "size": "1G"}}
+    up(node.agent(token=TOKEN, **keys))
+    page = (Path(__file__).parents[2] / "docs/security.md").read_text()
+    lines = [line for line in page.split("\n") if line.startswith("pveum acl delete ")]
+    assert len(lines) == 1
+    paste(node, [line.replace("paddock@pve!agents", TOKEN).replace("paddock@pve", "agents@pve") for line in lines])
+    cycle(node.agent(token=TOKEN, **keys))
+    findings, remedies = node.agent(token=TOKEN, **keys).examine()
+    assert all(finding.ok for finding in findings)
+    assert remedies == []
+    with pytest.raises(PaddockError):
+        node.client(TOKEN).send("PUT", "/nodes/pve/lxc/300/config", {"protection": 0})
 
 
 @pytest.mark.parametrize(

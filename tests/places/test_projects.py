@@ -237,7 +237,7 @@ def test_an_unmarked_pet_of_an_earlier_version_stops_up(old: Node) -> None:
 
 def test_two_runs_from_two_hosts_give_an_agent_its_project_once(old: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "agent_lock", nullcontext)
-    monkeypatch.setattr(verbs, "place_lock", nullcontext)
+    monkeypatch.setattr(verbs, "place_lock", lambda *_: nullcontext())
     runs = [threading.Thread(target=up, args=(old.agent(),)) for _ in range(2)]
     for run in runs:
         run.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +17,6 @@ from paddock.errors import PaddockError
 from paddock.places.proxmox import offers
 from paddock.places.proxmox.first_access import user_lines
 from paddock.places.proxmox.survey import Standing, connect, standing, survey, who
-from paddock.recipes import load
 from paddock.secret import Secret
 from paddock.spec.place import PoolsSpec
 from places.node import BASE, DEPLOYER, ROOT, Node
@@ -99,22 +97,11 @@ def test_a_survey_shows_what_the_first_agent_needs(tmp_path: Path) -> None:
     ]
 
 
-def test_a_full_storage_is_told_with_its_figures(node: Node, tmp_path: Path) -> None:
+def test_a_full_storage_is_offered_with_its_figures(node: Node) -> None:
     node.world.full.add("local-lvm")
     disk = survey(node.client(DEPLOYER)).nodes[0].disks[0]
-    agent = load(_file(tmp_path)).spec.agents["bee"]
-    needed = offers.bytes_needed(agent)
-    assert offers.shortage(disk, needed) == "local-lvm has 0 GiB free, the agent needs 18 GiB"
-    assert offers.shortage(offers.Storage("tank", "dir", needed, needed, shared=False), needed) is None
-    almost = offers.Storage("tank", "dir", 1288490188, 1 << 40, shared=False)
-    assert offers.shortage(almost, 32 << 30) == "tank has 1.2 GiB free, the agent needs 32 GiB"
-
-
-def _file(folder: Path) -> Path:
-    file = folder / "paddock.yaml"
-    agents = {"bee": {"kind": "service", "command": ["/bin/true"], "place": "home"}}
-    file.write_text(json.dumps({"project": "home", "places": {"home": {"host": {}}}, "agents": agents}))
-    return file
+    assert (disk.name, disk.free) == ("local-lvm", 0)
+    assert disk.total > 0
 
 
 def test_a_node_without_an_index_or_with_a_broken_storage_is_surveyed(node: Node) -> None:
@@ -134,7 +121,7 @@ def test_a_new_token_holds_nothing(node: Node) -> None:
     node.root("pveum", "user", "add", "new@pve")
     node.root("pveum", "user", "token", "add", "new@pve", "one", "--privsep", "1")
     found = who(node.client("new@pve!one"))
-    assert (found.accepted, found.holds_nothing, found.can_look) == (True, True, False)
+    assert (found.accepted, found.holds_nothing) == (True, True)
     assert found.blind == ("Datastore.Audit on /storage", "SDN.Audit on /sdn/zones/localnetwork")
     assert any(line.endswith("on /pool/paddock-state") for line in found.lacks)
     offered = survey(node.client("new@pve!one")).nodes[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +14,7 @@ from paddock.places import AnyPlace
 from paddock.places.host import HostPlace
 from paddock.recipes import load
 from paddock.run.deployment import Deployment
-from paddock.run.lock import Busy, agent_lock
+from paddock.run.lock import Busy, agent_lock, place_lock
 from paddock.run.reporter import Reporter
 from paddock.spec.models import HostSpec
 
@@ -48,3 +51,28 @@ def test_one_agent_in_two_files_has_one_lock(tmp_path: Path, host: str) -> None:
     first = agent(tmp_path / "a", host.lower(), "box")
     with agent_lock(first), pytest.raises(Busy, match="bee: another run is working on it"):
         agent_lock(agent(tmp_path / "b", host, "office")).__enter__()
+
+
+def test_waiting_for_a_place_is_shown_only_while_another_agent_uses_it(tmp_path: Path) -> None:
+    place = agent(tmp_path, "{}").place
+    shown: list[str] = []
+    waits = threading.Event()
+
+    @contextmanager
+    def waiting() -> Iterator[None]:
+        shown.append("waits")
+        waits.set()
+        yield
+        shown.append("goes on")
+
+    def second() -> None:
+        with place_lock(place, waiting):
+            shown.append("has it")
+
+    with place_lock(place, waiting):
+        other = threading.Thread(target=second)
+        other.start()
+        assert waits.wait(20)
+        assert shown == ["waits"]
+    other.join(20)
+    assert shown == ["waits", "goes on", "has it"]

@@ -174,7 +174,7 @@ def test_a_model_that_wants_the_newer_name_of_the_limit_answers() -> None:
     ],
     ids=["html", "deep", "text", "large", "redirect", "limit", "bad json", "control characters"],
 )
-def test_a_broken_answer_is_a_sentence(listed: Answer, told: str) -> None:
+def test_a_broken_answer_is_reported(listed: Answer, told: str) -> None:
     with serving({"/models": listed}) as server:
         assert told in refusal(server.url)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -300,3 +301,25 @@ def test_the_console_manages_users_and_groups(api: Api) -> None:
     assert "user:x@pve:1:0::::y::" in lines(api, "user")
     assert console.run(["pveum", "group", "delete", "g"]).code == 0
     assert console.run(["pveum", "user", "delete", "x@pve"]).code == 0
+
+
+def test_the_console_prints_a_new_token_as_proxmox_s_tools_do(api: Api) -> None:
+    console = Console(api.cluster)
+    assert console.run(["pveum", "user", "add", "x@pve"]).code == 0
+    secret = "00000000-0000-0000-0000-000000000000"
+    printed = console.run(["pveum", "user", "token", "add", "x@pve", "one", "--privsep", "1"]).out
+    assert printed.replace(api.cluster.access.tokens["x@pve!one"].secret, secret) == (
+        "┌──────────────┬──────────────────────────────────────┐\n"
+        "│ key          │ value                                │\n"
+        "╞══════════════╪══════════════════════════════════════╡\n"
+        "│ full-tokenid │ x@pve!one                            │\n"
+        "├──────────────┼──────────────────────────────────────┤\n"
+        '│ info         │ {"privsep":"1"}                      │\n'
+        "├──────────────┼──────────────────────────────────────┤\n"
+        f"│ value        │ {secret} │\n"
+        "└──────────────┴──────────────────────────────────────┘\n"
+    )
+    as_json = console.run(["pveum", "user", "token", "add", "x@pve", "two", "--output-format", "json"]).out
+    assert json.loads(as_json)["value"] == api.cluster.access.tokens["x@pve!two"].secret
+    again = console.run(["pveum", "user", "token", "add", "x@pve", "two", "||", "echo", "it", "exists already"])
+    assert (again.code, again.out) == (0, "it exists already\n")

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from pvebox.assembly import memory_cluster
 from pvebox.downloads import fetch
 from pvebox.errors import OperationError
+from pvebox.fixture import default_fixture
 from pvebox.tasks import Task, Upid
 from sandbox.inprocess import Api
 
@@ -80,3 +82,20 @@ def test_the_download_call_needs_a_template_name_and_privileges(tmp_path: Path) 
     assert api.ask("POST", path, root, filename="x.tar.zst", **params).status_code == 200
     api.settle()
     assert "vztmpl/x.tar.zst" in api.cluster.runtime.files("pve", "local")
+
+
+def test_a_template_of_the_index_is_downloaded_by_its_name(tmp_path: Path) -> None:
+    entry = {"template": "t.tar.zst", "location": "http://127.0.0.1:1/t.tar.zst", "sha512sum": RIGHT[1]}
+    cluster = memory_cluster(tmp_path / "state", {**default_fixture(), "index": [entry]})
+    api = Api(tmp_path / "state", cluster=cluster)
+    assert api.data("GET", "/nodes/pve/aplinfo") == [entry]
+    root = "root@pam!sandbox"
+    upid = api.ask("POST", "/nodes/pve/aplinfo", root, storage="local", template="t.tar.zst").json()["data"]
+    assert cluster.tasks.wait(upid, 10).exitstatus == "OK"
+    listed = api.data("GET", "/nodes/pve/storage/local/content", content="vztmpl")
+    assert "local:vztmpl/t.tar.zst" in [row["volid"] for row in listed]
+    assert api.reason("POST", "/nodes/pve/aplinfo", root, storage="local", template="x") == (
+        "Parameter verification failed."
+    )
+    again = Api(tmp_path / "state")  # a server that starts later has the same index
+    assert again.data("GET", "/nodes/pve/aplinfo") == [entry]

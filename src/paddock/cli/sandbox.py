@@ -14,11 +14,14 @@ from paddock.errors import BadInput
 )
 def sandbox(context: typer.Context) -> None:
     """Run a simulated Proxmox node on this machine, with real LXC containers. The command `pvebox` is the same."""
+    from paddock.linux import require_linux
+
+    require_linux("the sandbox", "run it on a Linux computer or in a virtual machine; `paddock` here can use its node")
     try:
         from pvebox.command import main
     except ImportError as error:
         raise BadInput(
             f"the sandbox needs the Python package {error.name}",
-            hint="install Paddock with its extra `sandbox`: pip install '.[sandbox]' in a clone",
+            hint="install Paddock again, with its extra: `uv tool install './PADDOCK.whl[sandbox]'`",
         ) from None
     raise typer.Exit(main(context.args, "paddock sandbox"))

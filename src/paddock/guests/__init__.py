@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
+from paddock import process
 from paddock.errors import PaddockError
 from paddock.process import CommandFailed, Pipes, Result
 
@@ -67,6 +68,7 @@ class MachineDiskFull(PaddockError):
 
 def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> str:
     """Run a program that must succeed, and return its stdout."""
+    process.tell(what)
     result = guest.run(argv, stdin=stdin, deadline=deadline)
     if not result.ok and "no space left on device" in f"{result.err}{result.out}".lower():
         raise MachineDiskFull(what, guest.name)

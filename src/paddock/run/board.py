@@ -134,9 +134,9 @@ class Board:
                 yield row
 
     def close(self, agent: str) -> list[Row]:
-        """Show nothing of an agent any more. Return the steps that are still running, the outermost first."""
+        """Show nothing of an agent any more. Return its rows that are still running, the outermost first."""
         section = self._sections.pop(agent, None)
-        return [row for row in section.running() if not row.passing] if section else []
+        return section.running() if section else []
 
     @property
     def agents(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ _HINT: Final = 14  # columns for the time left
 _LEAST: Final = 24  # columns of a title, below which the time left is not shown
 _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TURNS: Final = 10  # of the spinner in a second
+_NO_LIMIT: Final = 1 << 20  # lines
 _SECONDS: Final = 100  # from which a time is in minutes
 
 
@@ -76,18 +77,13 @@ def record(text: str, seconds: float, width: int) -> str:
 def frame(sections: Sequence[Section], size: Size, now: float, *, named: bool) -> list[Line]:
     """Return the lines for the sections: fewer than the terminal has, so that it never scrolls because of them."""
     room = max(size.height - 1, 1)
-    if not named:
-        return [line for section in sections for line in _section(section, now, room, named=False)][:room]
     if len(sections) > room:
         more = len(sections) - room + 1
-        shown = [_short(section, now) for section in sections[: room - 1]]
-        return [*shown, Line(f"  … {more} more agents", style="dim")][:room]
-    rooms = _shared([len(_section(section, now, size.height * 100, named=True)) for section in sections], room)
-    return [
-        line
-        for section, lines in zip(sections, rooms, strict=True)
-        for line in _section(section, now, lines, named=True)
-    ]
+        shown = [_short(section, now, named=named) for section in sections[: room - 1]]
+        return [*shown, Line(f"  … {more} more agents", style="dim")]
+    rooms = _shared([len(_section(section, now, _NO_LIMIT, named=named)) for section in sections], room)
+    pairs = zip(sections, rooms, strict=True)
+    return [line for section, lines in pairs for line in _section(section, now, lines, named=named)]
 
 
 def _shared(wanted: Sequence[int], room: int) -> list[int]:
@@ -138,7 +134,7 @@ def _section(section: Section, now: float, room: int, *, named: bool) -> list[Li
     return [*top, *inside] if named else [*inside, *top]
 
 
-def _short(section: Section, now: float, *, named: bool = True) -> Line:
+def _short(section: Section, now: float, *, named: bool) -> Line:
     """Return an agent in one line: the step that runs, and how long the agent takes."""
     running = section.running()
     line = _line(running[-1] if running else next(row for row in section.rows if not row.ended), now)
@@ -198,8 +194,3 @@ def _words(seconds: float) -> str:
         return f"{whole} s"
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
-
-
-def texts(lines: Sequence[Line], width: int) -> Iterator[str]:
-    """Yield the lines without colours."""
-    return (line.plain(width) for line in lines)

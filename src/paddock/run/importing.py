@@ -14,6 +14,7 @@ from paddock.guests import Guest
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
 from paddock.imports.source import Archive, Container, Folder, Remote, Source, parse
+from paddock.linux import require_linux
 from paddock.plan.importing import OriginSeen, planned
 from paddock.plan.machine import AdoptTarget
 from paddock.plan.step import Plan
@@ -188,6 +189,9 @@ def _guest(agent: Located, source: Source, host_key: str | None) -> Guest:
         raise BadInput("--host-key is for a container; the key of a host is checked with your known_hosts")
     match source:
         case Folder() | Archive():
+            # Only /proc says whether a program uses the files.
+            hint = "copy it to a Linux host, and name it as --from user@host:/path"
+            require_linux("an import from this machine", hint)
             return LocalGuest()
         case Remote(user, host, port):
             return SshGuest(host, host, user, port or 22)

@@ -20,7 +20,7 @@ from paddock.places import AnyPlace
 from paddock.run.deployment import Deployment
 from paddock.statefolder import state_folder
 
-PLACE_IN_USE: Final = "waiting for its place: another agent is creating something there"
+PLACE_IN_USE: Final = "waiting for its place, which another agent uses"
 
 
 class Busy(PaddockError):

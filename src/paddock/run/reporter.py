@@ -36,6 +36,7 @@ class Reporter:
         self.parallel = parallel
         self.screen = _screen(named=parallel) if sys.stderr.isatty() else None
         self.ended = False
+        self._silent = False
         self._start = time.monotonic()
 
     def of(self, agent: str) -> AgentReporter:
@@ -62,6 +63,7 @@ class Reporter:
         finally:
             self.ended = True
             self._end_frame()
+            self._silent = self.parallel  # a thread may still work on an agent when the run was stopped
             if self._journal:
                 self._journal.close()
 
@@ -79,6 +81,8 @@ class Reporter:
             self._journal.write(event, **fields)
 
     def print(self, text: str, style: str = "") -> None:
+        if self._silent:
+            return
         if self.screen:
             self.screen.print(_indented(text), style)
         else:

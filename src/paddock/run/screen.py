@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import UnsupportedOperation
 from types import FrameType
 from typing import Any, Final, TextIO
 
@@ -22,6 +24,7 @@ _PAUSE: Final = 0.1  # seconds between two drawings
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "bold yellow": "1;33"}
 _ERASE: Final = "\x1b[K"  # the rest of a row. Erasing the screen would put the frame into the history of some terminals
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
+_LOCAL_MODES: Final = 3  # where tcgetattr has them
 _USUAL_SIZE: Final = Size(80, 24)
 
 
@@ -54,6 +57,7 @@ class Screen:
         self._drawing: threading.Thread | None = None
         self._closed = False
         self._beside: list[_Beside] = []
+        self._echoing: list[Any] | None = None  # the settings of the terminal before the frame
 
     @contextmanager
     def changing(self) -> Iterator[Board]:
@@ -73,6 +77,7 @@ class Screen:
         """Print what someone else prints, above the frame."""
         with _uninterrupted(), self._lock:
             self._put(self._erased())
+            self._echo()
             stream.write(text)
             stream.flush()
             self._middle = not text.endswith("\n") if text else self._middle
@@ -94,6 +99,7 @@ class Screen:
         if self._closed or not self._board.sections:
             self._put(self._erased())
             self._restore_streams()
+            self._echo()
             return
         self._replace_streams()
         if not self._middle:
@@ -117,6 +123,7 @@ class Screen:
         lines = frame(self._board.sections, size, time.monotonic(), named=self._named)
         if self._drawn and self._drawn[:2] == (size, lines):
             return
+        self._echo_nothing()
         before = self._rows_drawn(size)
         shown = [_shown(line, size.width) for line in lines]
         surplus = max(before - len(lines), 0)
@@ -175,6 +182,27 @@ class Screen:
     def _forget(self) -> None:
         """Draw the next frame where the cursor is: the shell has printed something since the last one."""
         self._drawn = None
+        self._echoing = None
+
+    def _echo_nothing(self) -> None:
+        """Show no keys while there is a frame: Enter would move the cursor away from it."""
+        with suppress(OSError, ValueError, termios.error):
+            terminal = self._stream.fileno()
+            # A process in the background would be stopped.
+            if self._echoing is None and os.tcgetpgrp(terminal) == os.getpgrp():
+                settings = termios.tcgetattr(terminal)
+                self._echoing = list(settings)
+                settings[_LOCAL_MODES] &= ~termios.ECHO
+                settings[_LOCAL_MODES] |= termios.NOFLSH  # or Ctrl-C drops what is on its way to the terminal
+                termios.tcsetattr(terminal, termios.TCSANOW, settings)
+
+    def _echo(self) -> None:
+        """Show keys again, as before the frame."""
+        before, self._echoing = self._echoing, None
+        with suppress(OSError, ValueError, termios.error):
+            terminal = self._stream.fileno()
+            if before is not None and os.tcgetpgrp(terminal) == os.getpgrp():
+                termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 class _Beside:
@@ -192,6 +220,10 @@ class _Beside:
     def writelines(self, lines: list[str]) -> None:
         for line in lines:
             self.write(line)
+
+    def fileno(self) -> int:
+        """Fail, so that Python's `input` writes its question here and not to the terminal itself."""
+        raise UnsupportedOperation("fileno")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.bare, name)

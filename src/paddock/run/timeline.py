@@ -73,21 +73,21 @@ class _Bar:
 
 
 def _bars(run: PastRun, short: float) -> Iterator[_Bar]:
-    """Yield a bar for each step. Short steps of one agent that follow each other share one."""
+    """Yield a bar for each step. Short steps of one agent and kind that follow each other share one."""
     several = len({step.agent for step in run.steps}) > 1
-    for (agent, is_short), group in groupby(run.steps, lambda step: (step.agent, step.seconds < short)):
+    for (agent, kind, is_short), group in groupby(run.steps, lambda s: (s.agent, _kind(s), s.seconds < short)):
         steps = list(group)
         name = f"{agent}: " if several else ""
-        if is_short and len(steps) > 1:
-            begins = steps[0].begins
-            took = steps[-1].begins + steps[-1].seconds - begins
-            kinds = {_kind(step) for step in steps}
-            together = f"{name}{', '.join(step.title or step.id for step in steps)}"
-            label = together if cells(together) <= _LABEL else f"{name}{len(steps)} short steps"
-            yield _Bar(label, kinds.pop() if len(kinds) == 1 else _OTHER, begins, took)
-        else:
-            for step in steps:
-                yield _Bar(f"{name}{step.title or step.id}", _kind(step), step.begins, step.seconds)
+        for together in [steps] if is_short else [[step] for step in steps]:
+            begins, last = together[0].begins, together[-1]
+            yield _Bar(name + _label(together, _LABEL - cells(name)), kind, begins, last.begins + last.seconds - begins)
+
+
+def _label(steps: Sequence[PastStep], most: int) -> str:
+    titles = [step.title or step.id for step in steps]
+    whole = ", ".join(titles)
+    more = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
+    return whole if cells(whole) <= most else cut(titles[0], most - cells(more)) + more
 
 
 def _kind(step: PastStep) -> str:
@@ -114,8 +114,7 @@ class _Drawing:
         for bar in bars:
             left, width = _BARS + bar.begins * self._pixels, max(bar.seconds * self._pixels, 2)
             yield f'<rect class="{bar.kind}" x="{left:.1f}" y="{self.top + 3}" width="{width:.1f}" height="14" rx="3"/>'
-            label = cut(bar.label, _LABEL)
-            yield self.text(_MARGIN + 10, self.top + 14, label, "text")
+            yield self.text(_MARGIN + 10, self.top + 14, cut(bar.label, _LABEL), "text")
             yield self.text(left + width + 6, self.top + 14, _words(bar.seconds), "quiet")
             self.down(_ROW)
         self.down(12)

@@ -284,6 +284,7 @@ def uv(title: str, *words: str, stdin: bytes = b"", deadline: float = 900) -> st
     """Run uv with the system's certificates, which may include those of a company proxy; return its output."""
     from uv import find_uv_bin
 
+    process.tell(title)
     argv = [find_uv_bin(), *words, "--quiet", *_settings_of_uv(), "--system-certs"]
     result = process.run(argv, stdin=stdin, deadline=deadline)
     if not result.ok:

@@ -26,14 +26,13 @@ HOST: Final = Question("--host", "Address of the machine", "Address of the machi
 HOST_KEY: Final = Question("--host-key", "Key of the machine", "Is this the key of that machine? (yes or no)")
 _ADDRESS: Final = re.compile(r"(?:([a-z_][a-z0-9_.-]*)@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::([0-9]{1,5}))?")
 _PUBLIC: Final = re.compile(r"(ssh-ed25519|ecdsa-\S+|ssh-rsa) [A-Za-z0-9+/=]{20,}")
-_PROCESS: Final = Fit("process", "children of `paddock run`, in your account; it needs no systemd", runtime="process")
 
 
 def ask_host(talk: Conversation, shape: Shape | None) -> HostPlace:
     """Ask for a machine, and for the shape of the agent on it. ``shape`` is the one that the person has named."""
     place, found = talk.ask(HOST, lambda answer: _reached(talk, answer))
     talk.say(f"{place.address or 'This machine'} answers: {found.title}, {_account(found)}.")
-    fit = _chosen(talk, place, shapes(found), shape)
+    fit = _chosen(talk, place, shapes(found, local=place.address is None), shape)
     return replace(place, runtime=fit.runtime, rootless=fit.scope == "user", install=fit.install)
 
 
@@ -129,8 +128,6 @@ def _fingerprint(key: str) -> str:
 
 def _chosen(talk: Conversation, place: HostPlace, fits: Sequence[Fit], shape: Shape | None) -> Fit:
     possible = {_name(fit): fit for fit in fits if fit.fits}
-    if not possible and place.address is None:
-        possible = {"process": _PROCESS}
     for reason in dict.fromkeys(fit.why for fit in fits if not fit.fits):
         without = " and ".join(dict.fromkeys(fit.shape for fit in fits if fit.why == reason))
         talk.say(f"Not possible there: {without}. The reason: {reason}.")

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
+from paddock.linux import require_linux
 from paddock.places import Description, Finding, Got, Machine, MachineWant, PlaceSeen, Remnant, Traits
 from paddock.plan.actions import DeleteState, PlaceAction
 from paddock.plan.machine import AdoptTarget, Goal, MachineAfter, MachinePlan
@@ -117,6 +118,7 @@ class HostPlace:
 def guest_of(name: str, spec: HostSpec, key: Path | None) -> Guest:
     """Return a channel to a host. The path of the key is absolute."""
     if spec.address is None:
+        require_linux("an agent on this machine", "name the address of a Linux host, or use a Proxmox node")
         return LocalGuest()
     keys = (spec.host_key,) if spec.host_key else ()
     return SshGuest(name, spec.address, spec.user, spec.port, key, keys, spec.jump)

@@ -14,6 +14,7 @@ from paddock.visible import one_line
 
 NATIVE: Final = "native"
 CONTAINER: Final = "container"
+PROCESS: Final = "process"
 _PYTHONS: Final = ("3.11", "3.12", "3.13")
 _ARCHITECTURES: Final = ("x86_64", "aarch64")
 _LIBC: Final = (2, 28)
@@ -110,13 +111,13 @@ def shapes(host: HostSurvey, *, local: bool = False) -> list[Fit]:
     ``local`` is for the computer that runs Paddock: there an agent can run without systemd.
     """
     reason = _impossible(host)
+    process = []
     if reason is None and not host.systemd:
         reason = "process 1 is not systemd, which supervises agents"
         if local and host.pythons:
-            here = "a process of your account, while `paddock run` is open; process 1 is not systemd"
-            return [Fit(NATIVE, here, runtime="process", scope="user"), Fit(CONTAINER, reason, fits=False)]
+            process = [Fit(PROCESS, "children of `paddock run`, in your account, while it is open", runtime=PROCESS)]
     if reason:
-        return [Fit(shape, reason, fits=False) for shape in (NATIVE, CONTAINER)]
+        return [*process, *(Fit(shape, reason, fits=False) for shape in (NATIVE, CONTAINER))]
     found = [_native(host), *_containers(host)]
     return sorted(found, key=lambda fit: not fit.fits)
 

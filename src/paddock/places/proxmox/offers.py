@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock.spec.agent import AgentSpec
 from paddock.visible import one_line
 
 # Systems that docs/hosts.md names: they have systemd, glibc and a Python that the code of agents runs with.
@@ -144,22 +143,6 @@ def downloads(rows: Iterable[Row]) -> tuple[Download, ...]:
         if system and named and _URL.fullmatch(url) and _SHA512.fullmatch(sha512):
             found.append(Download(file, url, sha512.lower(), system))
     return tuple(sorted(found, key=lambda each: _order(each.file)))
-
-
-def bytes_needed(agent: AgentSpec) -> int:
-    """Return how much a storage has to hold for a new agent: the pet, the machine and the state."""
-    return int(agent.state.pet.disk) + int(agent.machine.disk) + int(agent.state.size)
-
-
-def shortage(storage: Storage, needed: int) -> str | None:
-    """Return a sentence if a storage has less free space than an agent needs."""
-    if storage.free >= needed:
-        return None
-    return f"{storage.name} has {_gib(storage.free)} free, the agent needs {_gib(needed)}"
-
-
-def _gib(size: int) -> str:
-    return f"{size / (1 << 30):.1f}".removesuffix(".0") + " GiB"
 
 
 def _system(file: str) -> str | None:

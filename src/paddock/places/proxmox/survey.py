@@ -30,10 +30,6 @@ class Standing:
     blind: tuple[str, ...] = ()  # privileges that it lacks to see storages and bridges, as text
     lacks: tuple[str, ...] = ()  # privileges that it lacks to run agents in the pools, as text
 
-    @property
-    def can_look(self) -> bool:
-        return self.accepted and not self.blind
-
 
 def connect(url: str, token: Secret, fingerprint: str | None) -> Client:
     """Return a client for a cluster of which no node is known yet. The caller closes it."""
