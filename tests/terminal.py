@@ -144,23 +144,27 @@ class Terminal:
         """Whether the terminal shows the keys that are typed."""
         return bool(termios.tcgetattr(self._master)[3] & termios.ECHO)
 
-    def resize(self, width: int, height: int) -> None:
-        while self._read(0.3, once=True):  # what was printed for the old size
+    def settle(self) -> None:
+        """Read until nothing more arrives."""
+        while select.select([self._master], [], [], 0.03)[0] and self._read(0):  # a frame is drawn every 0.1 s
             pass
+
+    def resize(self, width: int, height: int) -> None:
+        self.settle()  # what was printed for the old size
         self.display.resize(width, height)
         _set_size(self._master, width, height)
 
-    def _read(self, seconds: float, *, once: bool = False) -> bool:
-        """Read what has arrived. Return False at the end of the program; with `once` also if nothing has arrived."""
+    def _read(self, seconds: float) -> bool:
+        """Read what arrives within a time. Return False at the end of the program."""
         if not select.select([self._master], [], [], seconds)[0]:
-            return not once
+            return True
         try:
             text = self._decoder.decode(os.read(self._master, 65536))
         except OSError:
             return False
         self.raw += text
         self.display.feed(text)
-        return not once
+        return True
 
 
 @contextmanager

@@ -100,6 +100,7 @@ def test_four_agents_leave_their_steps_together_and_nothing_of_the_frame(player:
 def test_the_steps_to_come_are_shown_from_the_start(player: Path) -> None:
     with terminal(player, "5", "30", "hermes") as seen:
         seen.expect("output of s0")
+        seen.settle()
         shown = [line[2:] for line in without_times(seen.display.lines)]
     assert shown[0][1:8] == " step 0"
     assert shown[1] == "  output of s0"
@@ -198,6 +199,26 @@ def test_a_question_shows_the_keys_of_its_answer(tmp_path: Path) -> None:
         seen.type("yes\n")
         assert seen.end() == 0
     assert seen.display.lines[:2] == ["a question? yes", "said yes"]
+
+
+@pytest.mark.parametrize("agents", ["hermes", "one two"])
+def test_ctrl_z_leaves_the_terminal_to_the_shell_and_fg_draws_the_frame_again(player: Path, agents: str) -> None:
+    shell = "import os; os.environ['PS1'] = 'prompt '; os.execvp('sh', ['sh', '-i'])"
+    with terminal("-c", shell, height=12) as seen:
+        seen.expect("prompt")
+        seen.type(f"{sys.executable} {player} 4 0.5 {agents}\n")
+        seen.expect("output of s0")
+        seen.type("\x1a")
+        seen.expect("prompt", 2)
+        assert not RUNNING.search("\n".join(seen.display.lines)), "\n".join(seen.display.lines)
+        seen.type("fg\n")
+        seen.expect("output of s3")
+        seen.expect("that is all")
+        seen.type("exit\n")
+        seen.end()
+    assert not RUNNING.search("\n".join(seen.display.lines)), "\n".join(seen.display.lines)
+    assert "prompt fg" in seen.display.lines, "the keys were not shown"
+    assert len([line for line in seen.display.lines if line.startswith("  ✓ ")]) == 4 * len(agents.split())
 
 
 def test_the_test_terminal_notices_a_frame_that_stays() -> None:

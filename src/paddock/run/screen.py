@@ -57,7 +57,10 @@ class Screen:
         self._drawing: threading.Thread | None = None
         self._closed = False
         self._beside: list[_Beside] = []
-        self._echoing: list[Any] | None = None  # the settings of the terminal before the frame
+        self._settings: list[Any] | None = None  # of the terminal before the frame
+        self._quiet = False  # the terminal shows no keys
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL:
+            signal.signal(signal.SIGTSTP, self._stop_and_continue)
 
     @contextmanager
     def changing(self) -> Iterator[Board]:
@@ -165,7 +168,6 @@ class Screen:
         """Let everything that is printed appear above the frame. The streams keep their mask."""
         if self._beside:
             return
-        _on_continue(self._forget)
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
             with suppress(ValueError, OSError):
@@ -179,26 +181,32 @@ class Screen:
                 setattr(sys, each.name, each.bare)
         self._beside.clear()
 
-    def _forget(self) -> None:
-        """Draw the next frame where the cursor is: the shell has printed something since the last one."""
-        self._drawn = None
-        self._echoing = None
+    def _stop_and_continue(self, number: int, _: object) -> None:
+        """Handle Ctrl-Z: leave the terminal to the shell, stop, and draw the frame again after `fg`."""
+        with self._lock:  # nothing is drawn meanwhile
+            self._put(self._erased())
+            self._echo()
+            handler = signal.signal(number, signal.SIG_DFL)
+            signal.pthread_kill(threading.get_ident(), number)
+            signal.signal(number, handler)
+            self._update()
 
     def _echo_nothing(self) -> None:
         """Show no keys while there is a frame: Enter would move the cursor away from it."""
         with suppress(OSError, ValueError, termios.error):
             terminal = self._stream.fileno()
             # A process in the background would be stopped.
-            if self._echoing is None and os.tcgetpgrp(terminal) == os.getpgrp():
-                settings = termios.tcgetattr(terminal)
-                self._echoing = list(settings)
+            if not self._quiet and os.tcgetpgrp(terminal) == os.getpgrp():
+                self._settings = self._settings or termios.tcgetattr(terminal)
+                settings = list(self._settings)
                 settings[_LOCAL_MODES] &= ~termios.ECHO
                 settings[_LOCAL_MODES] |= termios.NOFLSH  # or Ctrl-C drops what is on its way to the terminal
                 termios.tcsetattr(terminal, termios.TCSANOW, settings)
+                self._quiet = True
 
     def _echo(self) -> None:
         """Show keys again, as before the frame."""
-        before, self._echoing = self._echoing, None
+        before, self._settings, self._quiet = self._settings, None, False
         with suppress(OSError, ValueError, termios.error):
             terminal = self._stream.fileno()
             if before is not None and os.tcgetpgrp(terminal) == os.getpgrp():
@@ -236,7 +244,8 @@ def _uninterrupted() -> Iterator[None]:
         yield
         return
     came: list[tuple[int, FrameType | None]] = []
-    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+    found = {number: signal.getsignal(number) for number in numbers}
     handlers = {int(number): handler for number, handler in found.items() if callable(handler)}
     for each in handlers:
         signal.signal(each, lambda number, at: came.append((number, at)))
@@ -245,7 +254,7 @@ def _uninterrupted() -> Iterator[None]:
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
-        for number, at in came[:1]:
+        for number, at in came:
             handlers[number](number, at)
 
 
@@ -259,9 +268,3 @@ def _shown(line: Line, width: int) -> str:
     text, times = line.parts(width)
     behind = f"{_ERASE}\x1b[{text_columns(width) + 1}G{times}" if times else ""
     return coloured(one_line(mask(text)) + behind, line.style)
-
-
-def _on_continue(act: Any) -> None:
-    """Call a function when the run is continued after Ctrl-Z. Only the main thread can ask for that."""
-    with suppress(ValueError):
-        signal.signal(signal.SIGCONT, lambda *_: act())

@@ -35,6 +35,7 @@ class Outcome:
 def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: bool) -> Outcome:
     """Ask everything, and return what is to be written. Nothing is written yet."""
     secrets = Vault(folder)
+    secrets.require_readable()
     project = project or project_name(folder)
     target = folder / "paddock.yaml"
     talk.say(f"This writes {target} for the project {project}. Ctrl-C stops: nothing is written before the end.")

@@ -128,9 +128,9 @@ def _fingerprint(key: str) -> str:
 
 def _chosen(talk: Conversation, place: HostPlace, fits: Sequence[Fit], shape: Shape | None) -> Fit:
     possible = {_name(fit): fit for fit in fits if fit.fits}
-    for fit in fits:
-        if not fit.fits:
-            talk.say(f"Not possible there: {fit.shape}, because {fit.why}.")
+    for reason in dict.fromkeys(fit.why for fit in fits if not fit.fits):
+        without = " and ".join(dict.fromkeys(fit.shape for fit in fits if fit.why == reason))
+        talk.say(f"Not possible there: {without}. The reason: {reason}.")
     wanted = {name: fit for name, fit in possible.items() if shape is None or fit.shape == shape}
     if not wanted:
         what = f"the shape {shape} does not fit" if shape and possible else "no shape fits"

@@ -264,7 +264,7 @@ def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: N
     lines = first_access.choice_lines(token_id, spec, first_access.held_by(client))
     if not lines or talk.terminal is None:
         return
-    _show_lines(talk, "Paste these lines into the node's shell too: they let the token use your choices.", lines)
+    _show_lines(talk, "Paste these lines there too: they let the token use your choices.", lines)
     talk.tell("Waiting until they have run …")
     while first_access.choice_lines(token_id, spec, first_access.held_by(client)):
         time.sleep(1)

@@ -32,7 +32,7 @@ def shape_of(place: NodePlace | HostPlace) -> Shape:
 def _lines(answers: Answers) -> Iterator[str]:
     place = answers.place
     yield "# yaml-language-server: $schema=./paddock.schema.json"
-    yield "# Written by `paddock init`. `paddock up` makes it so; `paddock plan` shows what it would change."
+    yield "# Written by `paddock init`. `paddock plan` shows what would change, and `paddock up` changes it."
     yield f"# `paddock init --example {shape_of(place)} FOLDER` writes a file that shows every option."
     yield ""
     yield _said(f"project: {scalar(answers.project)}", "agents of another project are never touched")
