@@ -60,6 +60,8 @@ takes some minutes and needs a Debian mirror.
 examples:
   {program} up --runtime memory
   {program} up --port 8007 --state /srv/box --subnet 10.77.0.0/24
+  {program} up --model
+                also serve a stand-in for a language model
 """,
     "down": """\
 Removes the processes, mounts, bridge and firewall rules, and sets IP

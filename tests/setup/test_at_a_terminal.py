@@ -61,6 +61,17 @@ def test_without_a_terminal_the_error_names_the_flag(folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_what_cannot_be_written_is_said_before_the_first_question(folder: Path) -> None:
+    (folder / "file").write_text("")
+    (folder / "foreign").mkdir()
+    (folder / "foreign/secrets.age").write_text("not for you")
+    for name, reason in (("file/farm", "cannot write to "), ("foreign", "secrets.age is encrypted")):
+        said = subprocess.run([*INIT, name], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert said.returncode == 2
+        assert reason in said.stderr
+        assert "Where should" not in said.stderr
+
+
 def test_where_no_container_can_run_the_sandbox_says_why(folder: Path) -> None:
     environment = {**os.environ, "PATH": "/nonexistent", "XDG_STATE_HOME": str(folder.parent)}
     said = subprocess.run([*INIT, "--sandbox"], cwd=folder, env=environment, capture_output=True, text=True)

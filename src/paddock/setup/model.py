@@ -13,7 +13,7 @@ from paddock.recipes.hermes.providers import named
 from paddock.run.model_trial import KeyRefused, Tried, try_model
 from paddock.secret import Secret
 from paddock.setup import vault
-from paddock.setup.answers import HostPlace, Model, NodePlace
+from paddock.setup.answers import Model, OnHost, OnNode
 from paddock.setup.questions import Choice, Conversation, EarlierAnswer, Question
 from paddock.setup.vault import Vault
 from paddock.visible import one_line
@@ -21,6 +21,13 @@ from paddock.visible import one_line
 OWN: Final = "models"  # the name of a server that the person runs, in the settings
 _OWN_VARIABLE: Final = "MODEL_API_KEY"
 _LISTED: Final = 9
+PROVIDER: Final = Question(
+    "--provider",
+    "Provider of the model",
+    "Who serves the model? A provider, or the URL of an OpenAI-compatible server",
+    choices=[Choice(each.name) for each in named()],
+    others="URL",
+)
 KEY: Final = Question("--model-key-file", "Key of the model", "API key of the model (not shown)", secret=True)
 KEY_VARIABLE: Final = Question("--model-key-env", "Key of the model", "Environment variable with the key")
 
@@ -36,15 +43,17 @@ class _Server:
     open: Tried | None = None  # what it offers without a key; None if it needs one
 
 
-def ask_model(talk: Conversation, secrets: Vault, place: NodePlace | HostPlace) -> Model:
+def ask_model(talk: Conversation, secrets: Vault, place: OnNode | OnHost) -> Model:
     """Ask for a model until one answers."""
-    server = talk.ask(_question(), lambda answer: _server(answer, place))
+    server: _Server | None = None
     while True:
+        server = server or talk.ask(PROVIDER, lambda answer: _server(answer, place))
         key, source = (None, None) if server.open else _key(talk)
         try:
-            name = _name(talk, server, key, server.open or _offered(server, key))
+            name = _name(talk, server, key, server.open or _offered(talk, server, key))
         except EarlierAnswer as error:
-            talk.reject(KEY_VARIABLE if KEY_VARIABLE.flag in talk.given else KEY, error)
+            talk.reject(error)
+            server = None if error.question is PROVIDER else server
             continue
         if key is not None and source is None:
             source = secrets.keep(server.variable, key)
@@ -53,13 +62,7 @@ def ask_model(talk: Conversation, secrets: Vault, place: NodePlace | HostPlace) 
         return Model(server.provider, name, url, server.variable if key else None, source)
 
 
-def _question() -> Question:
-    choices = [Choice(each.name) for each in named()]
-    text = "Who serves the model? A provider, or the URL of an OpenAI-compatible server"
-    return Question("--provider", "Provider of the model", text, choices=choices, others="URL")
-
-
-def _server(answer: str, place: NodePlace | HostPlace) -> _Server:
+def _server(answer: str, place: OnNode | OnHost) -> _Server:
     known = next((each for each in named() if each.name == answer), None)
     if known is not None:
         return _Server(known.name, known.base_url, known.key_env, own=False)
@@ -67,7 +70,7 @@ def _server(answer: str, place: NodePlace | HostPlace) -> _Server:
     if "://" not in url:
         names = ", ".join(each.name for each in named())
         raise BadInput(f"{one_line(answer, 100)} is not a URL, and none of {names}")
-    here = isinstance(place, HostPlace) and place.address is None
+    here = isinstance(place, OnHost) and place.address is None
     if _is_loopback(url) and not here:
         raise BadInput(
             f"only this computer can reach {one_line(url, 100)}, and the agent runs on another machine",
@@ -87,7 +90,9 @@ def _is_loopback(url: str) -> bool:
 def _found(url: str) -> _Server:
     """Return the server at a URL, or at the same URL with /v1."""
     first: PaddockError | None = None
-    for each in dict.fromkeys((url, url if url.endswith("/v1") else f"{url}/v1")):
+    longer = url if url.endswith("/v1") else f"{url}/v1"
+    # Without a path it is hardly the URL of an API, but such a server may ask for a key first.
+    for each in (url, longer) if urlsplit(url).path else (longer, url):
         try:
             return _Server(OWN, each, _OWN_VARIABLE, own=True, open=try_model(each, None, None))
         except KeyRefused:
@@ -97,11 +102,17 @@ def _found(url: str) -> _Server:
     raise first or BadInput(f"{url} does not answer")
 
 
-def _offered(server: _Server, key: Secret | None) -> Tried:
+def _offered(talk: Conversation, server: _Server, key: Secret | None) -> Tried:
     try:
         return try_model(server.url, key, None) if server.url else Tried(())
+    except KeyRefused as refused:
+        raise EarlierAnswer(_key_question(talk), refused) from None
     except PaddockError as error:
-        raise EarlierAnswer(error.message, hint=error.hint) from None
+        raise EarlierAnswer(PROVIDER, error) from None
+
+
+def _key_question(talk: Conversation) -> Question:
+    return KEY_VARIABLE if KEY_VARIABLE.flag in talk.given else KEY
 
 
 def _key(talk: Conversation) -> tuple[Secret, str | None]:
@@ -134,7 +145,7 @@ def _name(talk: Conversation, server: _Server, key: Secret | None, offered: Trie
             try:
                 try_model(server.url, key, name)
             except KeyRefused as refused:
-                raise EarlierAnswer(refused.message, hint=refused.hint) from None
+                raise EarlierAnswer(_key_question(talk), refused) from None
         return name
 
     return talk.choose(question, answered)

@@ -55,6 +55,10 @@ class Stopped(PaddockError):
 class EarlierAnswer(PaddockError):
     """The answer to an earlier question is wrong, so that one has to be asked again."""
 
+    def __init__(self, question: Question, error: PaddockError) -> None:
+        super().__init__(error.message, hint=error.hint)
+        self.question = question
+
 
 def as_it_is(answer: str) -> str:
     return answer
@@ -98,10 +102,10 @@ class Conversation:
             return check(question.choices[0].value)
         return self.ask(question, check)
 
-    def reject(self, question: Question, error: PaddockError) -> None:
-        """Explain why an earlier answer was wrong. Where it cannot be asked for again, raise the error."""
-        if question.flag in self.given or self.terminal is None:
-            raise named(question, error)
+    def reject(self, error: EarlierAnswer) -> None:
+        """Explain why an earlier answer was wrong. Where it cannot be asked for again, raise an error."""
+        if error.question.flag in self.given or self.terminal is None:
+            raise named(error.question, error)
         self.explain(error)
 
     def explain(self, error: PaddockError) -> None:
@@ -109,9 +113,13 @@ class Conversation:
         for text in filter(None, (error.message, error.hint)):
             self.say(text, indent="  ")
 
-    def say(self, text: str, indent: str = "") -> None:
-        """Print a sentence in lines that fit a narrow terminal. Words, like paths and URLs, are never broken."""
-        wrapper = textwrap.TextWrapper(_WIDTH, indent, indent, break_long_words=False, break_on_hyphens=False)
+    def say(self, text: str, indent: str = "", below: str | None = None) -> None:
+        """Print a sentence in lines that fit a narrow terminal. Words, like paths and URLs, are never broken.
+
+        ``below`` is the indent of all lines but the first, if it is another one.
+        """
+        rest = indent if below is None else below
+        wrapper = textwrap.TextWrapper(_WIDTH, indent, rest, break_long_words=False, break_on_hyphens=False)
         for line in wrapper.wrap(text):
             self.tell(line)
 
@@ -122,7 +130,8 @@ class Conversation:
         self.tell(question.text)
         width = max(len(value) for value in question.values)
         for number, choice in enumerate(question.choices, 1):
-            self.tell(f"  {number}  {choice.value:<{width}}  {choice.about}".rstrip())
+            head = f"  {number}  {choice.value:<{width}}  "
+            self.say(choice.about or choice.value, head if choice.about else f"  {number}  ", " " * len(head))
 
     def _read(self, question: Question) -> str:
         assert self.terminal is not None  # noqa: S101  asked before

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from paddock.errors import BadInput
 from paddock.recipes import KINDS
 from paddock.setup.answers import Answers
 from paddock.setup.files import NewFile, exists, write_together
@@ -15,10 +17,13 @@ from paddock.spec.starter import SCHEMA_FILE, ignoring_secrets, schema_text
 
 
 def refuse_existing(folder: Path) -> Path:
-    """Return the path of the file to write; raise an error if it exists."""
+    """Return the path of the file to write; raise an error if it exists, or if the folder cannot be written to."""
     target = folder / "paddock.yaml"
     if target.exists():
         raise exists(target)
+    nearest = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise BadInput(f"cannot write to {nearest}", hint="name another folder")
     return target
 
 

@@ -24,6 +24,10 @@ class Vault:
     folder: Path
     _entries: dict[str, Secret] = field(default_factory=dict)
 
+    def require_readable(self) -> None:
+        """Raise an error if there is an age file already that this person cannot decrypt."""
+        self._opened()
+
     def keep(self, name: str, value: Secret) -> str:
         """Add a secret, and return its source in the words of the file. An entry of another value is not replaced."""
         present = self._opened().entries if self._path.exists() else {}

@@ -152,7 +152,7 @@ class HostDoctor:
         uid, init, *nixos = expect(self.guest, "examining the machine", _LOOK).split()
         reached = Finding("reached", True, self.spec.address or "this machine")
         if wants and all(want.spec.runtime is RuntimeName.PROCESS for want in wants):
-            return [reached, Finding("account", True, f"uid {uid}, which runtime process needs no service for")], []
+            return [reached, Finding("account", True, f"uid {uid}; runtime process needs neither root nor systemd")], []
         enough = uid == "0" or self.spec.scope is Scope.USER
         sentence = "root" if uid == "0" else f"uid {uid}{'' if enough else ': installing a service takes root'}"
         root = Finding("account", enough, sentence)
