@@ -45,7 +45,9 @@ def unable_to_run() -> str | None:
         return "Real containers need root."
     missing = sorted({package for program, package in _PROGRAMS.items() if shutil.which(program) is None})
     if missing:
-        return f"Real containers need programs that are not installed: apt-get install {' '.join(missing)}"
+        # With lxc, apt would recommend lxcfs, whose hook keeps containers from starting where lxcfs does not run.
+        install = "apt-get install --no-install-recommends"
+        return f"Real containers need programs that are not installed: {install} {' '.join(missing)}"
     trials: tuple[Callable[[Path], str | None], ...] = (
         _mount_image,
         _make_bridge,
