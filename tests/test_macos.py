@@ -53,14 +53,16 @@ def test_every_module_can_be_imported(tmp_path: Path) -> None:
 # plan, up and a rename against a simulated node; a real ssh client and a real sshd.
 QUICK: Final = (
     "tests/cli/test_projects.py::test_up_new_creates_an_agent_beside_one_of_the_same_name",
-    "tests/guests/test_shared.py::test_commands_use_the_open_connection_and_keep_their_input_output_and_exit_code",
+    "tests/guests/test_shared.py::test_only_this_account_can_use_the_connection",
 )
 MORE: Final = (
     *("tests/cli/test_fleet.py", "tests/cli/test_projects.py", "tests/cli/test_secrets_verb.py", "tests/guests"),
-    *("tests/cli/test_backup.py", "tests/places/test_noop.py", "tests/backups/test_folder.py"),
+    *("tests/places/test_noop.py", "tests/backups/test_folder.py"),
 )
-# Tests of what macOS does not have, or of what this imitation of it lacks.
-NOT_THERE: Final = "not cache_that_cannot_be_written and not pct"
+# Tests that use /proc themselves, and tests of `pct`, which runs on a node.
+NOT_THERE: Final = (
+    "not cache_that_cannot_be_written and not pct and not open_connection and not has_ended and not run_is_killed"
+)
 
 
 @pytest.mark.parametrize("tests", [QUICK, pytest.param(MORE, marks=slow_proof)], ids=["quick", "more"])

@@ -39,7 +39,7 @@ _WITH_CONTAINER: Final = {  # they work in the folder of the demo
 }
 _WITH_PROCESSES: Final = {
     "paddock chat hermes": "talk to the agent",
-    "paddock verify hermes": "check the agent from all sides",
+    "paddock logs hermes": "read its log",
     "paddock timings --svg > timings.svg": "draw how long the steps of all runs took",
 }
 

@@ -38,7 +38,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class NodePlace:
+class OnNode:
     """A Proxmox node, as the file describes it."""
 
     url: str
@@ -55,7 +55,7 @@ class NodePlace:
 
 
 @dataclass(frozen=True)
-class HostPlace:
+class OnHost:
     """A Linux machine, as the file describes it."""
 
     runtime: str
@@ -85,7 +85,7 @@ class Answers:
     """Everything that paddock.yaml says."""
 
     project: str
-    place: NodePlace | HostPlace
+    place: OnNode | OnHost
     model: Model
     port: int = 8642
 

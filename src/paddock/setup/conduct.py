@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from paddock.setup.answers import Answers, HostPlace, Model, NodePlace, Shape
+from paddock.setup.answers import Answers, Model, OnHost, OnNode, Shape
 from paddock.setup.files import NewFile
 from paddock.setup.host import HOST, ask_host
 from paddock.setup.node import TOKEN_ID, ask_node
@@ -39,7 +39,7 @@ def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: 
     project = project or project_name(folder)
     target = folder / "paddock.yaml"
     talk.say(f"This writes {target} for the project {project}. Ctrl-C stops: nothing is written before the end.")
-    place: NodePlace | HostPlace
+    place: OnNode | OnHost
     if sandbox:
         place, model, keys = _from_sandbox(talk, secrets)
     else:
@@ -51,7 +51,7 @@ def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: 
     return Outcome(Answers(project, place, model, port), [*secrets.files(), *keys])
 
 
-def _place(talk: Conversation, secrets: Vault) -> tuple[NodePlace | HostPlace, Sequence[NewFile]]:
+def _place(talk: Conversation, secrets: Vault) -> tuple[OnNode | OnHost, Sequence[NewFile]]:
     shape = _shape(talk)
     if shape is not None and shape.on_proxmox:
         node, key = ask_node(talk, secrets, talk.given.get("--token-id", TOKEN_ID), docker=shape is Shape.DOCKER_LXC)
@@ -70,7 +70,7 @@ def _shape(talk: Conversation) -> Shape | None:
     return None if answer == _HOST else Shape(answer)
 
 
-def _from_sandbox(talk: Conversation, secrets: Vault) -> tuple[NodePlace, Model, Sequence[NewFile]]:
+def _from_sandbox(talk: Conversation, secrets: Vault) -> tuple[OnNode, Model, Sequence[NewFile]]:
     from paddock.setup import sandbox
 
     box = sandbox.start(talk)

@@ -15,7 +15,7 @@ from paddock.guests import Unreachable
 from paddock.guests.ssh import scan_host_key
 from paddock.places.host import guest_of
 from paddock.places.host.survey import Fit, HostSurvey, shapes, survey
-from paddock.setup.answers import HostPlace, Shape
+from paddock.setup.answers import OnHost, Shape
 from paddock.setup.keys import found_keys, usable
 from paddock.setup.questions import Choice, Conversation, Question, Stopped
 from paddock.spec.models import HostSpec
@@ -28,7 +28,7 @@ _ADDRESS: Final = re.compile(r"(?:([a-z_][a-z0-9_.-]*)@)?(\[[0-9a-fA-F:]+\]|[A-Z
 _PUBLIC: Final = re.compile(r"(ssh-ed25519|ecdsa-\S+|ssh-rsa) [A-Za-z0-9+/=]{20,}")
 
 
-def ask_host(talk: Conversation, shape: Shape | None) -> HostPlace:
+def ask_host(talk: Conversation, shape: Shape | None) -> OnHost:
     """Ask for a machine, and for the shape of the agent on it. ``shape`` is the one that the person has named."""
     place, found = talk.ask(HOST, lambda answer: _reached(talk, answer))
     talk.say(f"{place.address or 'This machine'} answers: {found.title}, {_account(found)}.")
@@ -40,7 +40,7 @@ def _account(found: HostSurvey) -> str:
     return "as root" if found.root else f"as {found.account}, without root"
 
 
-def _reached(talk: Conversation, answer: str) -> tuple[HostPlace, HostSurvey]:
+def _reached(talk: Conversation, answer: str) -> tuple[OnHost, HostSurvey]:
     place = _parsed(answer)
     key = talk.given.get("--ssh-key")
     if place.address is None:
@@ -53,7 +53,7 @@ def _reached(talk: Conversation, answer: str) -> tuple[HostPlace, HostSurvey]:
     return _logged_in(place)
 
 
-def _logged_in(place: HostPlace) -> tuple[HostPlace, HostSurvey]:
+def _logged_in(place: OnHost) -> tuple[OnHost, HostSurvey]:
     """Survey a machine with the first key that it accepts: one that ssh finds itself, or one of the usual files."""
     try:
         return _surveyed(place)
@@ -64,24 +64,24 @@ def _logged_in(place: HostPlace) -> tuple[HostPlace, HostSurvey]:
         raise
 
 
-def _surveyed(place: HostPlace) -> tuple[HostPlace, HostSurvey]:
+def _surveyed(place: OnHost) -> tuple[OnHost, HostSurvey]:
     # With a pinned key, ssh knows the machine by this name, which may have no blank.
     name = "machine" if place.host_key else "the machine"
     return place, survey(guest_of(name, _spec(place), _path(place.key)))
 
 
-def _parsed(answer: str) -> HostPlace:
+def _parsed(answer: str) -> OnHost:
     if answer == HERE:
-        return HostPlace("systemd")
+        return OnHost("systemd")
     found = _ADDRESS.fullmatch(answer.strip())
     if found is None or not 0 < int(found[3] or 22) < 65536:
         raise BadInput(
             f"{one_line(answer)} is not an address", hint="write `here`, root@192.168.1.30 or root@host:2222"
         )
-    return HostPlace("systemd", address=found[2].strip("[]"), user=found[1] or "root", port=int(found[3] or 22))
+    return OnHost("systemd", address=found[2].strip("[]"), user=found[1] or "root", port=int(found[3] or 22))
 
 
-def _known(talk: Conversation, place: HostPlace) -> HostPlace:
+def _known(talk: Conversation, place: OnHost) -> OnHost:
     """Return the place with the key that a person has confirmed, if their known_hosts does not have it."""
     if HOST_KEY.flag in talk.given:
         return replace(place, host_key=talk.ask(HOST_KEY, _public_key))
@@ -126,7 +126,7 @@ def _fingerprint(key: str) -> str:
     return one_line(words[1], 200) if shown.ok and len(words) > 1 else key
 
 
-def _chosen(talk: Conversation, place: HostPlace, fits: Sequence[Fit], shape: Shape | None) -> Fit:
+def _chosen(talk: Conversation, place: OnHost, fits: Sequence[Fit], shape: Shape | None) -> Fit:
     possible = {_name(fit): fit for fit in fits if fit.fits}
     for reason in dict.fromkeys(fit.why for fit in fits if not fit.fits):
         without = " and ".join(dict.fromkeys(fit.shape for fit in fits if fit.why == reason))
@@ -144,7 +144,7 @@ def _name(fit: Fit) -> str:
     return fit.runtime
 
 
-def _spec(place: HostPlace) -> HostSpec:
+def _spec(place: OnHost) -> HostSpec:
     if place.address is None:
         return HostSpec()
     given = {"address": place.address, "user": place.user, "port": place.port, "host_key": place.host_key}

@@ -13,7 +13,7 @@ from paddock.recipes.hermes.providers import named
 from paddock.run.model_trial import KeyRefused, Tried, try_model
 from paddock.secret import Secret
 from paddock.setup import vault
-from paddock.setup.answers import HostPlace, Model, NodePlace
+from paddock.setup.answers import Model, OnHost, OnNode
 from paddock.setup.questions import Choice, Conversation, EarlierAnswer, Question
 from paddock.setup.vault import Vault
 from paddock.visible import one_line
@@ -43,7 +43,7 @@ class _Server:
     open: Tried | None = None  # what it offers without a key; None if it needs one
 
 
-def ask_model(talk: Conversation, secrets: Vault, place: NodePlace | HostPlace) -> Model:
+def ask_model(talk: Conversation, secrets: Vault, place: OnNode | OnHost) -> Model:
     """Ask for a model until one answers."""
     server: _Server | None = None
     while True:
@@ -62,7 +62,7 @@ def ask_model(talk: Conversation, secrets: Vault, place: NodePlace | HostPlace) 
         return Model(server.provider, name, url, server.variable if key else None, source)
 
 
-def _server(answer: str, place: NodePlace | HostPlace) -> _Server:
+def _server(answer: str, place: OnNode | OnHost) -> _Server:
     known = next((each for each in named() if each.name == answer), None)
     if known is not None:
         return _Server(known.name, known.base_url, known.key_env, own=False)
@@ -70,7 +70,7 @@ def _server(answer: str, place: NodePlace | HostPlace) -> _Server:
     if "://" not in url:
         names = ", ".join(each.name for each in named())
         raise BadInput(f"{one_line(answer, 100)} is not a URL, and none of {names}")
-    here = isinstance(place, HostPlace) and place.address is None
+    here = isinstance(place, OnHost) and place.address is None
     if _is_loopback(url) and not here:
         raise BadInput(
             f"only this computer can reach {one_line(url, 100)}, and the agent runs on another machine",

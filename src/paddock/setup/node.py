@@ -16,7 +16,7 @@ from paddock.places.proxmox.offers import NodeOffer, Storage
 from paddock.places.proxmox.survey import connect, survey, who
 from paddock.secret import Secret
 from paddock.setup import vault
-from paddock.setup.answers import Base, NodePlace, Sizes
+from paddock.setup.answers import Base, OnNode, Sizes
 from paddock.setup.keys import SshKey, choose_key
 from paddock.setup.questions import Choice, Conversation, Question, Stopped, as_it_is
 from paddock.setup.vault import Vault
@@ -52,7 +52,7 @@ class Access:
     source: str
 
 
-def ask_node(talk: Conversation, secrets: Vault, token_id: str, *, docker: bool) -> tuple[NodePlace, SshKey]:
+def ask_node(talk: Conversation, secrets: Vault, token_id: str, *, docker: bool) -> tuple[OnNode, SshKey]:
     """Ask for a node, and return it as the file describes it."""
     found = talk.ask(URL, _reached)
     fingerprint = _pinned(talk, found)
@@ -60,14 +60,14 @@ def ask_node(talk: Conversation, secrets: Vault, token_id: str, *, docker: bool)
     return choose_on(talk, Access(found.url, fingerprint, token, source), docker=docker)
 
 
-def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tuple[NodePlace, SshKey]:
+def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tuple[OnNode, SshKey]:
     """Ask the node what it offers, and the person what of it to use."""
     with closing(connect(access.url, access.token, access.fingerprint)) as client:
         talk.tell("The node accepts the token. Asking what it offers …")
         offers = survey(client)
         node = _chosen_node(talk, offers.nodes)
         storage, sizes = _storage(talk, node)
-        place = NodePlace(
+        place = OnNode(
             *(access.url, access.fingerprint, access.source, node.name, storage, _bridge(talk, node)),
             base=_base(talk, node),
             docker=docker,
@@ -258,7 +258,7 @@ def _base(talk: Conversation, node: NodeOffer) -> Base:
     return talk.choose(Question("--base", "System", "System of the machines", known, choices), found.__getitem__)
 
 
-def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: NodePlace) -> None:
+def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: OnNode) -> None:
     """Wait until the token may use the choices. Without a terminal, `doctor` prints the lines at the end."""
     spec = _spec(place)
     lines = first_access.choice_lines(token_id, spec, first_access.held_by(client))
@@ -271,7 +271,7 @@ def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: N
     talk.tell("The token has every privilege that it needs.")
 
 
-def _spec(place: NodePlace) -> ProxmoxSpec:
+def _spec(place: OnNode) -> ProxmoxSpec:
     base = place.base
     described: object = base.volume
     if base.url:

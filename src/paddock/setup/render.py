@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.setup.answers import AGENT, PLACE, Answers, HostPlace, Model, NodePlace, Shape
+from paddock.setup.answers import AGENT, PLACE, Answers, Model, OnHost, OnNode, Shape
 
 VERSION: Final = "0.19.0"
 _COLUMN: Final = 43  # where comments begin
@@ -20,12 +20,12 @@ def render(answers: Answers) -> str:
     return "".join(f"{line}\n" for line in _lines(answers))
 
 
-def shape_of(place: NodePlace | HostPlace) -> Shape:
+def shape_of(place: OnNode | OnHost) -> Shape:
     """Return the shape whose example file shows the other options of a place."""
     match place:
-        case NodePlace():
+        case OnNode():
             return Shape.DOCKER_LXC if place.docker else Shape.PET_AND_CATTLE
-        case HostPlace():
+        case OnHost():
             return Shape.CONTAINER if place.runtime in ("docker", "podman") else Shape.NATIVE
 
 
@@ -39,7 +39,7 @@ def _lines(answers: Answers) -> Iterator[str]:
     yield ""
     yield "places:"
     yield f"  {PLACE}:"
-    yield from _node(place) if isinstance(place, NodePlace) else _host(place)
+    yield from _node(place) if isinstance(place, OnNode) else _host(place)
     yield ""
     yield "agents:"
     yield f"  {AGENT}:"
@@ -52,7 +52,7 @@ def _lines(answers: Answers) -> Iterator[str]:
     yield from _network(place)
 
 
-def _node(place: NodePlace) -> Iterator[str]:
+def _node(place: OnNode) -> Iterator[str]:
     yield "    proxmox:"
     yield f"      url: {place.url}"
     if place.fingerprint:
@@ -72,7 +72,7 @@ def _node(place: NodePlace) -> Iterator[str]:
     yield _said(f"      ssh: {{key: {scalar(place.ssh_key)}}}", "logs in to the machines that Paddock makes")
 
 
-def _host(place: HostPlace) -> Iterator[str]:
+def _host(place: OnHost) -> Iterator[str]:
     if place.address is None:
         scope = "{scope: user}" if place.rootless and place.runtime != "process" else "{}"
         yield _said(f"    host: {scope}", "this machine")
@@ -90,8 +90,8 @@ def _host(place: HostPlace) -> Iterator[str]:
         yield _said("      scope: user", "without root, in this account")
 
 
-def _runtime(place: NodePlace | HostPlace) -> Iterator[str]:
-    if isinstance(place, NodePlace):
+def _runtime(place: OnNode | OnHost) -> Iterator[str]:
+    if isinstance(place, OnNode):
         yield f"    runtime: {'docker' if place.docker else 'systemd'}"
         machine = f"{{cores: 2, memory: 4G, disk: {place.sizes.disk}G}}"
         yield _said(f"    machine: {machine}", "recreated when needed; the state is kept")
@@ -104,7 +104,7 @@ def _runtime(place: NodePlace | HostPlace) -> Iterator[str]:
     if engine:
         yield "    container:"
         yield _said('      base: "python:3.12-slim"', "an image with Python; the agent's code is mounted into it")
-        if install and isinstance(place, HostPlace):
+        if install and isinstance(place, OnHost):
             yield _said("      install: true", f"Paddock installs {place.runtime}")
 
 
@@ -121,8 +121,8 @@ def _model(model: Model) -> Iterator[str]:
         yield _said(f"    secrets: {{{model.variable}: {model.key}}}", "the model's key")
 
 
-def _network(place: NodePlace | HostPlace) -> Iterator[str]:
-    if isinstance(place, HostPlace) and (place.rootless or place.runtime == "process"):
+def _network(place: OnNode | OnHost) -> Iterator[str]:
+    if isinstance(place, OnHost) and (place.rootless or place.runtime == "process"):
         yield _said("    network: {egress: open}", "a filter of its connections needs root")
     else:
         yield _said("    network: {egress: internet}", "no private addresses but those named in this file")

@@ -12,7 +12,7 @@ from paddock import process
 from paddock.errors import PaddockError
 from paddock.places.proxmox import tls
 from paddock.secret import Secret
-from paddock.setup.answers import Model, NodePlace
+from paddock.setup.answers import Model, OnNode
 from paddock.setup.keys import SshKey
 from paddock.setup.node import Access, choose_on
 from paddock.setup.questions import Conversation
@@ -32,7 +32,7 @@ class Box:
 
     ready: dict[str, Any]
 
-    def place(self, talk: Conversation, secrets: Vault) -> tuple[NodePlace, SshKey]:
+    def place(self, talk: Conversation, secrets: Vault) -> tuple[OnNode, SshKey]:
         """Return the sandbox as a place of the file."""
         name, secret = next(iter(self.ready["tokens"].items()))
         token = Secret(f"{name}={secret}")

@@ -11,6 +11,7 @@ from paddock.visible import one_line
 
 # Systems that docs/hosts.md names: they have systemd, glibc and a Python that the code of agents runs with.
 _SYSTEM: Final = re.compile(r"(debian|ubuntu)-(12|13|24\.04)-standard_([0-9.]+)-([0-9]+)_amd64\.tar\.(?:zst|xz|gz)")
+# The first is the one that the live tests run on.
 _SUPPORTED: Final = {("debian", "12"): "Debian 12", ("debian", "13"): "Debian 13", ("ubuntu", "24.04"): "Ubuntu 24.04"}
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _NODE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
@@ -124,7 +125,7 @@ def bridges(rows: Iterable[Row]) -> tuple[Bridge, ...]:
 
 
 def archives(rows: Iterable[Row]) -> tuple[Archive, ...]:
-    """Return the base archives of a storage: systems that Paddock knows first, the newest Debian before all."""
+    """Return the base archives of a storage: systems that Paddock knows first, and Debian 12 before all."""
     found = [
         (match[1], Archive(match[0], _number(row.get("size")), _system(match[1])))
         for row in rows
@@ -134,7 +135,7 @@ def archives(rows: Iterable[Row]) -> tuple[Archive, ...]:
 
 
 def downloads(rows: Iterable[Row]) -> tuple[Download, ...]:
-    """Return the archives of Proxmox's index that Paddock can use, the newest Debian first."""
+    """Return the archives of Proxmox's index that Paddock can use, Debian 12 first."""
     found = []
     for row in rows:
         file, url, sha512 = (_text(row, key) for key in ("template", "location", "sha512sum"))
@@ -151,12 +152,12 @@ def _system(file: str) -> str | None:
 
 
 def _order(file: str) -> tuple[int, list[int], int, str]:
-    """Return the rank of a file: the newest Debian, other known systems, then the rest by name."""
+    """Return the rank of a file: the systems that Paddock knows, the newest of each first, then the rest by name."""
     found = _SYSTEM.fullmatch(file)
     if found is None or _system(file) is None:
-        return 2, [], 0, file
+        return len(_SUPPORTED), [], 0, file
     newest = [-int(part) for part in found[3].split(".") if part]
-    return int(found[1] != "debian"), newest, -int(found[4]), file
+    return [*_SUPPORTED].index((found[1], found[2])), newest, -int(found[4]), file
 
 
 def _text(row: Row, key: str) -> str:
