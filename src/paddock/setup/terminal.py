@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import select
 import sys
 
 
@@ -12,6 +13,10 @@ class OwnTerminal:
     def line(self, prompt: str) -> str:
         sys.stderr.write(prompt)
         sys.stderr.flush()
+        # Python would notice a Ctrl-C just before the read only after it.
+        # A terminal gives single lines, so that none is in a buffer.
+        while not select.select([sys.stdin], [], [], 0.5)[0]:
+            pass
         typed = sys.stdin.readline()
         if not typed:
             sys.stderr.write("\n")
