@@ -20,6 +20,7 @@ from .process import is_alive, spawn
 
 KEY_HEADER: Final = "x-sandbox-key"
 RUNTIME_FILE: Final = "runtime"
+_OPTIONS_FILE: Final = "up.json"
 _READY_WITHIN: Final = 600.0
 
 
@@ -41,6 +42,15 @@ def runtime_of(state: Path, asked: str | None) -> str:
             hint="Delete it with `pvebox clean`, or choose another directory with --state.",
         )
     return created
+
+
+def options_of(state: Path) -> list[str] | None:
+    """Return the options with which the sandbox was started last, or None if it never was."""
+    try:
+        kept: list[str] = json.loads((state / _OPTIONS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return kept
 
 
 def is_serving(state: Path) -> bool:
@@ -65,7 +75,7 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
     if running is not None:
         return running
     statedir.prepare(state)
-    (state / "up.json").write_text(json.dumps(list(options)), encoding="utf-8")
+    (state / _OPTIONS_FILE).write_text(json.dumps(list(options)), encoding="utf-8")
     log = state / "server.log"
     with private.open_append(log) as errors:
         begins_at = errors.tell()
@@ -96,9 +106,7 @@ def down(state: Path) -> None:
 
 def reset(state: Path) -> dict[str, Any] | None:
     """Delete the sandbox. If its server was running, start a new sandbox with the same options."""
-    options: list[str] | None = None
-    if ready(state) is not None and (state / "up.json").exists():
-        options = json.loads((state / "up.json").read_text(encoding="utf-8"))
+    options = options_of(state) if ready(state) is not None else None
     clean(state)
     return up(state, options) if options is not None else None
 

@@ -221,6 +221,20 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _up(arguments: argparse.Namespace) -> int:
+    kept = background.options_of(arguments.state)
+    options = kept if kept and not _has_options(arguments) else _options(arguments)
+    _print_ready(arguments, background.up(arguments.state, options))
+    return 0
+
+
+def _has_options(arguments: argparse.Namespace) -> bool:
+    """Return whether `up` was called with an option, beside the one for the state directory."""
+    bare = make_parser(arguments.program).parse_args(["up"])
+    return any(getattr(arguments, name) != value for name, value in vars(bare).items() if name != "state")
+
+
+def _options(arguments: argparse.Namespace) -> list[str]:
+    """Return the options for `serve`."""
     runtime = background.runtime_of(arguments.state, arguments.runtime)
     options = ["--runtime", runtime, "--port", str(arguments.port), "--nodes"]
     options += [arguments.node or arguments.nodes, "--delay-401", str(arguments.delay_401)]
@@ -233,8 +247,7 @@ def _up(arguments: argparse.Namespace) -> int:
         options += ["--mmp-wait", str(arguments.mmp_wait)]
     if arguments.model:
         options.append("--model")
-    _print_ready(arguments, background.up(arguments.state, options))
-    return 0
+    return options
 
 
 def _print_ready(arguments: argparse.Namespace, ready: Mapping[str, Any]) -> None:

@@ -50,7 +50,8 @@ examples:
 """,
     "up": """\
 Prints JSON with the URL, the CA file and the tokens, or a summary on a
-terminal. If the server runs already, it is left alone.
+terminal. If the server runs already, it is left alone. Without options, a
+sandbox starts with those of the time before.
 `{program} down` stops it and `{program} clean` deletes it.
 
 With real containers (the default, as root) this creates a bridge with DHCP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pvebox import main
+from pvebox.stage import free_port
 
 VERBS = ["serve", "up", "down", "reset", "clean", "status", "token", "root", "fault", "logs", "probe"]
 NAMES = ["pvebox", "paddock sandbox"]
@@ -94,5 +96,19 @@ def test_a_sandbox_keeps_the_runtime_that_it_was_created_with(
         capsys.readouterr()
         assert main(["up", "--runtime", "lxc", *state]) == 1
         assert "was created with --runtime memory" in capsys.readouterr().err
+    finally:
+        main(["clean", *state])
+
+
+def test_without_options_a_sandbox_starts_as_it_did_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = ["--state", str(tmp_path / "state")]
+    started = []
+    try:
+        for options in (["--runtime", "memory", "--port", str(free_port()), "--model"], []):
+            assert main(["up", *options, *state]) == 0
+            started.append(json.loads(capsys.readouterr().out))
+            assert main(["down", *state]) == 0
+        before, after = started
+        assert (after["url"], after["model"]) == (before["url"], before["model"])
     finally:
         main(["clean", *state])
