@@ -48,6 +48,7 @@ ELSEWHERE: Final = {
             "strays.sh",
             "version.sh",
             "programs_present.sh",
+            "survey.sh",
         ),
         "it only reports",
     ),

@@ -56,7 +56,8 @@ class Laptop:
         folder.mkdir()
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "id")], check=True)
         user = node.stage.environment["PVE_TOKEN"].partition("!")[0]
-        made = json.loads(root(node, "pveum", "user", "token", "add", user, name, "--privsep", "0").stdout)
+        words = ("--privsep", "0", "--output-format", "json")
+        made = json.loads(root(node, "pveum", "user", "token", "add", user, name, *words).stdout)
         home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
         cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
         token = f"{made['full-tokenid']}={made['value']}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -152,7 +152,7 @@ class HostDoctor:
         uid, init, *nixos = expect(self.guest, "examining the machine", _LOOK).split()
         reached = Finding("reached", True, self.spec.address or "this machine")
         if wants and all(want.spec.runtime is RuntimeName.PROCESS for want in wants):
-            return [reached, Finding("account", True, f"uid {uid}; runtime process needs neither root nor systemd")], []
+            return [reached, *self._of_processes(uid)], []
         enough = uid == "0" or self.spec.scope is Scope.USER
         sentence = "root" if uid == "0" else f"uid {uid}{'' if enough else ': installing a service takes root'}"
         root = Finding("account", enough, sentence)
@@ -161,3 +161,9 @@ class HostDoctor:
         if nixos:
             findings.append(Finding("nixos", self.spec.scope is Scope.USER, "on NixOS agents need scope: user"))
         return findings, []
+
+    def _of_processes(self, uid: str) -> Iterator[Finding]:
+        yield Finding("account", True, f"uid {uid}; runtime process needs neither root nor systemd")
+        if self.spec.scope is Scope.USER:
+            sentence = "user: it makes no difference, because runtime process always runs in your account"
+            yield Finding("scope", True, sentence, warns=True)
