@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from paddock.guests import Guest, early
+from paddock.guests.ssh import SshGuest
+from paddock.places import Got
 from paddock.places.proxmox import reach as reach_module
+from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, REACHED_NAME
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
 from paddock.run.observe import observe
 from paddock.run.on_machine import OnMachine
 from paddock.run.resolve import locate, resolve
-from paddock.run.verbs import up
+from paddock.run.verbs import down, up
 from places.node import Node
 
 READS = 20  # beside one for each container; `observe` reads the node once, and the lock of the run writes nothing
@@ -113,3 +118,27 @@ def test_a_verb_that_needs_no_checks_asks_for_none(node: Node, monkeypatch: pyte
     seen = node.agent().observe().agent
     assert seen
     assert seen.facts is None
+
+
+def test_the_next_run_knows_where_the_machine_is_until_the_machine_is_gone(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def remembered(got: Got | None = None) -> tuple[Guest | None, SshGuest | None]:
+        """Return the channel to the agent's machine, and what the next run begins to connect to."""
+        agent = locate(node.agent())
+        want = agent.machine_want
+        with monkeypatch.context() as real:
+            real.setattr(reach_module, "SshGuest", SshGuest)
+            guest = agent.place.guest(want, agent.place.observe(want), got or {})
+        return guest, early._remembered(f"{agent.place.traits.identity} {want.id}")
+
+    up(node.agent())
+    builder = {ADDRESS.name: "10.0.0.9", HOST_KEY.name: "AAAA", REACHED.name: "109", REACHED_NAME.name: "builder-109"}
+    assert remembered(builder)[1] is None
+    machine, known = remembered()
+    assert machine == known
+    assert known
+    down(node.agent())
+    assert remembered() == (None, None)

@@ -25,15 +25,16 @@ def plan(
 ) -> None:
     """Show the steps that `up` would take, and what it would leave alone. Changes nothing."""
     from paddock.cli.session import looking
-    from paddock.plan.show import as_data, as_text
-    from paddock.plan.step import Plan
-    from paddock.run import verbs
-    from paddock.run.journal import past_runs
-    from paddock.run.parallel import side_by_side
-    from paddock.run.remnants import left_over
-    from paddock.run.usual import usual_seconds
 
-    with looking(file, only, sets, new=new) as agents:
+    with looking(file, only, sets, new=new, reaching=True) as agents:
+        from paddock.plan.show import as_data, as_text
+        from paddock.plan.step import Plan
+        from paddock.run import verbs
+        from paddock.run.journal import past_runs
+        from paddock.run.parallel import side_by_side
+        from paddock.run.remnants import left_over
+        from paddock.run.usual import usual_seconds
+
         plans = side_by_side(agents, partial(verbs.plan, shared=True))
         left = left_over(agents) if not only else []
     usual = usual_seconds(past_runs(20))

@@ -27,10 +27,11 @@ def status(
     Agents of the project that are not in the file, and what interrupted builds have left, follow at the end.
     """
     from paddock.cli.session import looking
-    from paddock.run.remnants import left_over
-    from paddock.run.status import Status, statuses, table
 
-    with looking(file, only, sets) as agents:
+    with looking(file, only, sets, reaching=True) as agents:
+        from paddock.run.remnants import left_over
+        from paddock.run.status import Status, statuses, table
+
         rows = statuses(agents, updates=updates)
         left = left_over(agents) if not only else []
     rows += [Status.of_remnant(each) for each in left]

@@ -36,10 +36,11 @@ def up(
 ) -> None:
     """Create or change machines and agents as the file says, and check that each agent answers."""
     from paddock.cli.session import changing
-    from paddock.run import verbs
-    from paddock.run.parallel import each
-    from paddock.run.resolve import Asked
 
-    asked = Asked(recreate=recreate, pull=pull)
-    with changing("up", file, only, jobs, sets, patient=not no_wait, new=new) as agents:
+    with changing("up", file, only, jobs, sets, patient=not no_wait, new=new, reaching=True) as agents:
+        from paddock.run import verbs
+        from paddock.run.parallel import each
+        from paddock.run.resolve import Asked
+
+        asked = Asked(recreate=recreate, pull=pull)
         print("\n".join(each(agents, jobs, partial(verbs.up, asked=asked, shared=len(agents) > 1))))

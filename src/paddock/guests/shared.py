@@ -43,10 +43,15 @@ class SharedConnection:
     def opened(cls, guest: SshGuest) -> Self:
         """Return a connection that is ready. If there is none, commands connect by themselves and say why they fail."""
         made = cls(guest)
-        end = time.monotonic() + _CONNECT_SECONDS
-        while not made.control.exists() and made._child.poll() is None and time.monotonic() < end:
-            time.sleep(0.005)
+        made.ready()
         return made
+
+    def ready(self) -> Path:
+        """Wait until the connection is open, or has failed; return its socket."""
+        end = time.monotonic() + _CONNECT_SECONDS
+        while not self.control.exists() and self._child.poll() is None and time.monotonic() < end:
+            time.sleep(0.005)
+        return self.control
 
     def close(self) -> None:
         """End the connection."""

@@ -207,19 +207,25 @@ def _known_hosts(name: str, keys: Sequence[str]) -> Path:
 
 def _cached_file(kind: str, text: str) -> Path:
     """Return a file in the cache with this text, named by its hash, so that a killed run leaves nothing to clean up."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock" / kind
+    cache = cache_folder(kind)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
-        return _write_if_changed(cache / name, text)
+        return write_if_changed(cache / name, text)
     except OSError as error:
         if is_full(error):
             warn_not_written(f"{cache}", error)
-            return _write_if_changed(Path(_memory_folder().name) / f"{kind}-{name}", text)
+            return write_if_changed(Path(_memory_folder().name) / f"{kind}-{name}", text)
         hint = "set XDG_CACHE_HOME to choose another cache folder"
         raise PaddockError(f"{cache} cannot be written to: {error.strerror}", hint=hint) from None
 
 
-def _write_if_changed(path: Path, text: str) -> Path:
+def cache_folder(kind: str) -> Path:
+    """Return the folder for one kind of cached files."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock" / kind
+
+
+def write_if_changed(path: Path, text: str) -> Path:
+    """Write a file of the cache, and remove files beside it that no run has used for a while."""
     try:
         if path.read_text() == text:
             with suppress(OSError):  # the cache may be read-only

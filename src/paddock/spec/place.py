@@ -218,6 +218,11 @@ class ProxmoxSpec(Model):
             raise ValueError("ca and fingerprint are two ways to trust the node; keep one")
         return self
 
+    @property
+    def identity(self) -> str:
+        """The node, named in the same way for all files that have this URL."""
+        return f"{self.url.rstrip('/').lower()} {self.node}"
+
 
 class Scope(StrEnum):
     SYSTEM = "system"

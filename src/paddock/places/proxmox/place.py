@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, assert_never
 
 from paddock.errors import BadInput, PaddockError
-from paddock.guests import Guest
+from paddock.guests import Guest, early
 from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachineWant, Remnant, Traits
 from paddock.places.proxmox import observe, tls, verify
@@ -66,8 +66,7 @@ class ProxmoxPlace:
 
     @property
     def traits(self) -> Traits:
-        identity = f"{self._spec.url.rstrip('/').lower()} {self._spec.node}"
-        return Traits(identity, mounts_state=True, keeps_machine=False)
+        return Traits(self._spec.identity, mounts_state=True, keeps_machine=False)
 
     @property
     def templates(self) -> NodeTemplates:
@@ -147,6 +146,7 @@ class ProxmoxPlace:
 
     def perform(self, action: ProxmoxAction, seen: ProxmoxSeen, got: Got) -> Got:
         self._shared.end()
+        early.end()
         return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
     def _worker(self, known: ExpectedContainers) -> Worker:
@@ -165,7 +165,10 @@ class ProxmoxPlace:
         keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
         vmid = int(got.get(REACHED.name, cattle.vmid if cattle else 0))
         name = got.get(REACHED_NAME.name, want.agent)
-        return self._reacher.guest(name, vmid, address, keys) if vmid and address and keys else None
+        guest = self._reacher.guest(name, vmid, address, keys) if vmid and address and keys else None
+        if name == want.agent and (guest is None or isinstance(guest, SshGuest)):  # and not a builder of its template
+            early.remember(f"{self._spec.identity} {want.id}", guest)
+        return guest
 
     def other_run(self, want: MachineWant, seen: ProxmoxSeen) -> str | None:
         now = self._look()

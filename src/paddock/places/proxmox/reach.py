@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import NeedsPerson, PaddockError
-from paddock.guests import Guest, Unreachable, expect
+from paddock.guests import Guest, Unreachable, early, expect
 from paddock.guests.pct import PctGuest, read_host_key
 from paddock.guests.shared import SharedConnection
 from paddock.guests.ssh import SshGuest, scan_host_key
@@ -65,7 +65,7 @@ class Reacher:
             return PctGuest(name, self._node, vmid, tuple(keys))
         shared = self._shared.get(vmid)
         if shared is None or (shared.address, shared.key) != (address, ",".join(keys)):
-            return self._ssh(name, address, keys)
+            return early.through(self._ssh(name, address, keys))
         return self._ssh(name, address, keys, shared.connection.control)
 
     def _ssh(self, name: str, address: str, keys: Sequence[str], control: Path | None = None) -> SshGuest:
