@@ -68,11 +68,29 @@ def test_the_times_are_in_the_same_column_whatever_the_titles_are() -> None:
             assert times.split()[:2] in (["10.0", "s"], ["5", "s"], ["15", "s"]), times
 
 
+def test_a_record_is_cut_only_if_it_does_not_fit_into_the_terminal() -> None:
+    title = "  ✓ a-rather-long-agent-name: grow the root disk of machine 104 from 4G to 8G"
+    assert record(title, 0.1, 120) == f"{title}  0.1 s"
+    assert record(title, 0.1, 80) == "  ✓ a-rather-long-agent-name: grow the root disk of machine 104 from 4G…  0.1 s"
+
+
 def test_the_record_of_a_long_title_is_one_line_with_its_whole_time() -> None:
     for width in (20, 80, 120):
         text = record("  ✓ " + "create a builder " * 20, 1234.56, width)
-        assert text.endswith("…   1234.6 s") or text.endswith("… 1234.6 s")
+        assert text.endswith("…  1234.6 s")
         assert cells(text) < width
+
+
+def test_a_single_step_is_shown_rather_than_folded() -> None:
+    board = Board(dict)
+    board.plan("one", [(letter, f"step {letter}") for letter in "abcdef"], 0.0)
+    for letter in "abc":
+        board.end("one", board.begin("one", letter, f"step {letter}", 0.0), 1.0)
+    board.begin("one", "d", "step d", 1.0)
+    for height in range(4, 9):
+        texts = [line.text for line in frame(board.sections, Size(80, height), 2.0, named=False)]
+        assert len(texts) <= height - 1
+        assert not [text for text in texts if "… 1 " in text], texts
 
 
 def test_the_time_left_is_not_guessed() -> None:

@@ -70,8 +70,14 @@ def text_columns(width: int) -> int:
 
 
 def record(text: str, seconds: float, width: int) -> str:
-    """Return the line that stays when a step has ended. Its time is in the column of the times in the frame."""
-    return Line(text, f"{seconds:.1f} s").plain(width)
+    """Return the line that stays when a step has ended.
+
+    Its time is in the column of the times in the frame, or behind a longer text.
+    """
+    time = f"{seconds:.1f} s"
+    if cells(text) <= _columns(width).text:
+        return Line(text, time).plain(width)
+    return f"{cut(text, width - 1 - len(time) - 2)}  {time}"
 
 
 def frame(sections: Sequence[Section], size: Size, now: float, *, named: bool) -> list[Line]:
@@ -114,6 +120,8 @@ def _section(section: Section, now: float, room: int, *, named: bool) -> list[Li
 
     while needed() > room and (early or late):
         early, late = (early - 1, late) if early >= late else (early, late - 1)
+    # A single step takes no more lines than the words that it is folded.
+    early, late = early + (len(ended) - early == 1), late + (len(coming) - late == 1)
     shown = [_line(row, now) for row in running]
     before = [_fold(len(ended) - early, "done"), *(_line(row, now) for row in ended[len(ended) - early :])]
     after = [*(_line(row, now) for row in coming[:late]), _fold(len(coming) - late, "to come")]

@@ -105,6 +105,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
         for toolchain in tree.toolchains:
             _put_toolchain(toolchain, interpreter.version, packages)
         _put_folders(tree, packages / _FOLDERS)
+        process.tell("packing the code")
         unfinished = Path(folder) / "archive"
         unfinished.write_bytes(_packed(packages))
         _keep(unfinished, archive)
@@ -185,6 +186,7 @@ def _put_folders(tree: CodeTree, target: Path) -> None:
         only = ("--no-deps", "--universal", "--python-version", tree.pythons[0], "--format", "pylock.toml")
         pin = f"{wanted.name} == {wanted.version}\n".encode()
         told = uv(f"asking the package index for the sources of {wanted.name}", "pip", "compile", *only, "-", stdin=pin)
+        process.tell(f"downloading the sources of {wanted.name}")
         archive = sources.fetch(wanted, told, hashes, _cache())
     sources.unpack(archive, tree.folders, target)
 

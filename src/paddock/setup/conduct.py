@@ -47,8 +47,7 @@ def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: 
         from paddock.setup.model import ask_model
 
         model = ask_model(talk, secrets, place)
-    port = 8642
-    return Outcome(Answers(project, place, model, port), [*secrets.files(), *keys])
+    return Outcome(Answers(project, place, model), [*secrets.files(), *keys])
 
 
 def _place(talk: Conversation, secrets: Vault) -> tuple[OnNode | OnHost, Sequence[NewFile]]:
