@@ -30,6 +30,12 @@ def test_a_picture_is_whole_and_says_what_it_is_and_loads_nothing(path: Path) ->
     assert not re.search(r"https?:|url\(|@import|@font-face|<script|<image|href", text)
 
 
+@pytest.mark.parametrize("name", ["run", "progress"])
+def test_a_picture_of_a_terminal_keeps_its_columns_without_style_sheets(name: str) -> None:
+    root = ElementTree.parse(ROOT / f"docs/pictures/{name}.svg").getroot()
+    assert root.attrib["{http://www.w3.org/XML/1998/namespace}space"] == "preserve"
+
+
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
 def test_a_picture_of_a_run_shows_no_failure_and_nothing_of_the_machine_it_was_drawn_on(path: Path) -> None:
     texts = "\n".join(each.text or "" for each in ElementTree.parse(path).getroot().iter(f"{SVG}text"))
