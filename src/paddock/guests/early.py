@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import PaddockError
+from paddock.guests import Guest
 from paddock.guests.shared import SharedConnection
 from paddock.guests.ssh import SshGuest, cache_folder, write_if_changed
 
@@ -51,13 +52,13 @@ def end() -> None:
     _begun.clear()
 
 
-def remember(agent: str, guest: SshGuest | None) -> None:
-    """Record how an agent's machine is reached; None if there is no machine."""
+def remember(agent: str, guest: Guest | None) -> None:
+    """Record how an agent's machine is reached over ssh; None if there is no machine."""
     path = _path(agent)
     with suppress(OSError):  # a guess is not worth an error
         if guest is None:
             path.unlink(missing_ok=True)
-        else:
+        elif isinstance(guest, SshGuest):
             write_if_changed(path, json.dumps(asdict(replace(guest, control=None)), default=str))
 
 

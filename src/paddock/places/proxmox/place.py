@@ -166,7 +166,7 @@ class ProxmoxPlace:
         vmid = int(got.get(REACHED.name, cattle.vmid if cattle else 0))
         name = got.get(REACHED_NAME.name, want.agent)
         guest = self._reacher.guest(name, vmid, address, keys) if vmid and address and keys else None
-        if name == want.agent and (guest is None or isinstance(guest, SshGuest)):  # and not a builder of its template
+        if name == want.agent:  # and not a builder of its template
             early.remember(f"{self._spec.identity} {want.id}", guest)
         return guest
 
