@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,15 +15,7 @@ import pytest
 from paddock.guests import Unreachable
 from paddock.guests.shared import SharedConnection
 from paddock.guests.ssh import SshGuest
-from sshd import Sshd, sshd
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Sshd]:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "id")], check=True)
-    (tmp_path / "server").mkdir()
-    with sshd(tmp_path / "server", tmp_path / "id.pub", "PermitRootLogin yes\n") as running:
-        yield running
+from sshd import Sshd
 
 
 def _guest(server: Sshd, folder: Path, control: Path | None = None) -> SshGuest:

@@ -1,6 +1,6 @@
 """Load the file and open its agents for a verb, with a reporter and, for changes, a journal.
 
-What is needed after the file is imported after it, while the connection to the agent's machine opens.
+Modules that a run needs only after it has loaded the file are imported then, while it connects to the agent's machine.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _section(section: Section, now: float, room: int, *, named: bool) -> list[Li
 
     while needed() > room and (early or late):
         early, late = (early - 1, late) if early >= late else (early, late - 1)
-    # A single step takes no more lines than the words that it is folded.
+    # A fold of one step would take as many lines as the step itself.
     early, late = early + (len(ended) - early == 1), late + (len(coming) - late == 1)
     shown = [_line(row, now) for row in running]
     before = [_fold(len(ended) - early, "done"), *(_line(row, now) for row in ended[len(ended) - early :])]
