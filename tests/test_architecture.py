@@ -20,7 +20,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 BOX = Path(pvebox.__file__).parent
 
 # A room may import itself, the rooms listed for it, and the top-level modules that every room may import.
-EVERYONES = {"diskfull", "errors", "linux", "secret", "process", "statefolder", "visible", "__version__"}
+EVERYONES = {"diskfull", "errors", "frozen", "linux", "secret", "process", "statefolder", "visible", "__version__"}
 ALLOWED = {
     "spec": set[str](),
     "recipes": {"spec"},
@@ -121,9 +121,14 @@ def test_only_the_http_gate_notifications_and_the_trial_of_a_model_import_httpx(
     assert users == {"places/proxmox/client.py", "run/model_trial.py", "run/notify.py", "__main__.py"}
 
 
+def test_frozen_classes_are_the_cheap_ones() -> None:
+    for path in MODULES:
+        assert "@dataclass(frozen=True)\n" not in path.read_text(), f"{path}: use paddock.frozen"
+
+
 # A plan is made from values. These are the only modules outside plan/ and the language that it may import.
 PURE = {
-    *("paddock.errors", "paddock.spec.agent_id", "paddock.visible"),
+    *("paddock.errors", "paddock.frozen", "paddock.spec.agent_id", "paddock.visible"),
     *("__future__", "collections", "dataclasses", "enum", "re", "typing"),
 }
 # Calls that read from a place, a machine, a file or a program.

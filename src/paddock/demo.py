@@ -12,10 +12,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
+from paddock.frozen import frozen
 from pvebox.stage import MODEL_KEY, free_port, model_server, node_server, record_pid, removal_commands, stage_folder
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -75,7 +76,7 @@ places:
 _HERE: Final = "project: home\nplaces:\n  here: {host: {}}\n"
 
 
-@dataclass(frozen=True)
+@frozen
 class Stage:
     """A folder with a paddock.yaml, and the environment for paddock commands in it."""
 

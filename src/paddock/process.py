@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.secret import Secret, mask
 from paddock.visible import one_line
 
@@ -34,7 +34,7 @@ _LONGEST_LINE: Final = 64 << 10
 _INTERRUPT_GRACE: Final = 0.25  # seconds a child gets to end by itself after Ctrl-C
 
 
-@dataclass(frozen=True)
+@frozen
 class Result:
     """The exit code and output of a finished process."""
 
@@ -157,7 +157,7 @@ def stream(
         stderr.end()
 
 
-@dataclass(frozen=True)
+@frozen
 class Pipes:
     """A running program with its input and output. Whoever uses them has to read and write both ends at once."""
 

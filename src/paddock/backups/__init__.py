@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Final, Protocol
 
 from paddock.backups.drills import Drill
 from paddock.backups.verified import Verified
+from paddock.frozen import frozen
 
 _STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
 UPGRADE: Final = "upgrade"  # the purpose of a backup that was made before another version could touch the state
 UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
 
 
-@dataclass(frozen=True)
+@frozen
 class Backup:
     """One backup that is complete."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Self
 
+from paddock.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Drill:
     """The result of one drill. The destination keeps the last one beside the backups."""
 

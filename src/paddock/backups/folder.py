@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -19,6 +18,7 @@ from paddock.backups.sealing import opened, seal
 from paddock.backups.verified import Verified, described
 from paddock.diskfull import DiskFull, is_full
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
 
@@ -31,7 +31,7 @@ _DESCRIBED: Final[Mapping[str, type | UnionType]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class FolderDestination:
     """The folder with the backups of one agent.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.visible import one_line, visible
 
 Texts = Mapping[str, str]  # by path
@@ -15,7 +15,7 @@ Texts = Mapping[str, str]  # by path
 _MOST_LINES: Final = 5000  # a comparison takes time by the square of the lines, and the agent writes them
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """A text that differs between two backups. A line that only moved counts neither as added nor as removed."""
 

@@ -8,13 +8,13 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paddock import process
 from paddock.backups.restic_failures import failure
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.process import DeadlinePassed, Pipes, ProgramMissing, Result
 from paddock.spec.backup import ResticSpec
 from paddock.spec.secrets import resolve
@@ -25,7 +25,7 @@ _GRACE: Final = 10.0  # seconds restic gets to remove its lock
 _OVERRIDING: Final = {"RESTIC_REPOSITORY_FILE", "RESTIC_PASSWORD_FILE", "RESTIC_PASSWORD_COMMAND"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Repository:
     """A restic repository. Its location, its password and its secrets reach restic by the environment."""
 

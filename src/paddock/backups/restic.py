@@ -9,7 +9,6 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any, Final, cast
 
@@ -19,6 +18,7 @@ from paddock.backups.repository import Repository
 from paddock.backups.restic_failures import NoRepository
 from paddock.backups.verified import Incomplete, Verified, described
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.process import Pipes
 from paddock.spec.agent_id import AgentId
 from paddock.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manifest
@@ -34,7 +34,7 @@ _AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _creating = threading.Lock()  # restic does not notice that two processes create one repository
 
 
-@dataclass(frozen=True)
+@frozen
 class _Snapshot:
     id: str
     tree: str
@@ -50,7 +50,7 @@ class _Snapshot:
         return cls(data["id"], data["tree"], data["paths"][0], made, tags, data.get("original"))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Pair:
     """A complete backup: the archive, and the snapshot that says that the archive is complete."""
 
@@ -58,7 +58,7 @@ class _Pair:
     mark: _Snapshot
 
 
-@dataclass(frozen=True)
+@frozen
 class ResticDestination:
     """The backups of one agent in a repository.
 

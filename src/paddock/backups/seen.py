@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Self
 
 from paddock.backups import Backup, Backups
 from paddock.backups.drills import Drill
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.spec.durations import Duration
 
 
-@dataclass(frozen=True)
+@frozen
 class BackupsSeen:
     """The newest backup and the last drill of an agent, or why they are not known."""
 

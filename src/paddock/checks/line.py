@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
+
+from paddock.frozen import frozen
 
 
 class Outcome(StrEnum):
@@ -14,7 +16,7 @@ class Outcome(StrEnum):
     UNAVAILABLE = "unavailable"  # the check does not apply here, or could not be made
 
 
-@dataclass(frozen=True)
+@frozen
 class Line:
     """The result of one check."""
 

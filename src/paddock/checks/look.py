@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from paddock.checks.subject import Subject
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.recipes.checks import Attempt, Connect, Databases, LogLines, ReadFile, WriteInto
 from paddock.recipes.workload import OpenPort, Request
@@ -35,7 +36,7 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class RuntimeArgvs:
     """The argvs of the agent's runtime that the program on the machine runs."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from paddock.frozen import frozen
 from paddock.recipes.checks import Check
 from paddock.recipes.workload import Paths
 from paddock.runtimes.isolation import Isolation
@@ -12,7 +12,7 @@ from paddock.runtimes.isolation import Isolation
 LEASE = "lease"  # the name of the process that holds the lease, in every runtime
 
 
-@dataclass(frozen=True)
+@frozen
 class Subject:
     """One agent and the values that its checks expect."""
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock import process
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.guests import terminal as own_terminal
 from paddock.process import Pipes, Result
 
 
-@dataclass(frozen=True)
+@frozen
 class LocalGuest:
     """Runs programs on this machine under the caller's account.
 

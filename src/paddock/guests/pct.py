@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.guests import Unreachable
 from paddock.guests.ssh import SshGuest, terminal_type
 from paddock.guests.tunnel import forward_each
@@ -40,7 +41,7 @@ _ENVIRONMENT: Final = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class PctGuest:
     """Runs programs as root in a container, which must have one of the host keys."""
 

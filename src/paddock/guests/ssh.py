@@ -18,13 +18,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from paddock import process
 from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Unreachable
 from paddock.guests.terminal import terminal_restored
 from paddock.process import Pipes, Result
@@ -64,7 +65,7 @@ _UNUSED_SECONDS: Final = 3600  # far longer than ssh takes to read a file after 
 _SSH_FAILED: Final = 255  # ssh's own exit code; none of Paddock's remote programs uses it
 
 
-@dataclass(frozen=True)
+@frozen
 class SshGuest:
     """Runs programs on another machine over ssh.
 

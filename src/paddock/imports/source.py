@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from paddock.frozen import frozen
 
 _CONTAINER: Final = re.compile(r"(?P<number>[1-9]\d{1,8})(?::(?P<path>/.*))?", re.DOTALL)
 _NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
@@ -14,7 +15,7 @@ _SSH: Final = re.compile(rf"ssh://(?P<user>{_NAME})@{_HOST}(?::(?P<port>\d{{1,5}
 _SCP: Final = re.compile(rf"(?P<user>{_NAME})@{_HOST}(?::(?P<path>/.*)?)?", re.DOTALL)
 
 
-@dataclass(frozen=True)
+@frozen
 class Container:
     """A container of the agent's place."""
 
@@ -25,7 +26,7 @@ class Container:
         return f"container {self.number}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Remote:
     """A host over ssh."""
 
@@ -38,7 +39,7 @@ class Remote:
         return f"{self.user}@{self.host}"
 
 
-@dataclass(frozen=True)
+@frozen
 class Folder:
     """A folder on this machine."""
 
@@ -48,7 +49,7 @@ class Folder:
         return "this machine"
 
 
-@dataclass(frozen=True)
+@frozen
 class Archive:
     """A zip file on this machine."""
 

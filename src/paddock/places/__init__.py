@@ -7,11 +7,12 @@ capabilities: a place offers an object for each one it has, and None for the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+from paddock.frozen import frozen
 from paddock.guests import Guest
 from paddock.plan.actions import Action, PlaceAction
 from paddock.plan.machine import AdoptTarget, Goal, MachinePlan
@@ -31,7 +32,7 @@ Own = TypeVar("Own", contravariant=True)  # the place's own actions
 Got = Mapping[str, str]  # values that earlier steps of a run found out, by name
 
 
-@dataclass(frozen=True)
+@frozen
 class Traits:
     """Facts about a place that never change during a run."""
 
@@ -40,7 +41,7 @@ class Traits:
     keeps_machine: bool  # the machine existed before Paddock and is never destroyed
 
 
-@dataclass(frozen=True)
+@frozen
 class TemplateWant:
     """A template that a machine should be made from, named by its contents."""
 
@@ -48,7 +49,7 @@ class TemplateWant:
     label: str
 
 
-@dataclass(frozen=True)
+@frozen
 class TemplateInfo:
     """A template as it is listed."""
 
@@ -63,7 +64,7 @@ class TemplateInfo:
     finished: bool = True  # False: a builder, which is still being built or was left by an interrupted run
 
 
-@dataclass(frozen=True)
+@frozen
 class CacheWant:
     """A rebuildable cache volume that outlives the machine."""
 
@@ -71,7 +72,7 @@ class CacheWant:
     size: Size
 
 
-@dataclass(frozen=True)
+@frozen
 class MachineWant:
     """The machine and the state that an agent needs."""
 
@@ -91,7 +92,7 @@ class MachineWant:
         return self.id.name
 
 
-@dataclass(frozen=True)
+@frozen
 class Machine:
     """An agent's machine as it was observed."""
 
@@ -110,7 +111,7 @@ class Machine:
     former: AgentId | None = None  # the id of another project, or of none, that it has so far
 
 
-@dataclass(frozen=True)
+@frozen
 class Remnant:
     """Something of Paddock at a place that no agent of the file uses."""
 
@@ -121,7 +122,7 @@ class Remnant:
     is_agent: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """One result of an examination."""
 
@@ -132,7 +133,7 @@ class Finding:
     warns: bool = False  # nothing is missing, but a person should know it
 
 
-@dataclass(frozen=True)
+@frozen
 class Description:
     """Existing things in the words of the file. What cannot be read or expressed there is left out."""
 
@@ -140,7 +141,7 @@ class Description:
     left_out: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Archive:
     """A backup that the place made of the volume with an agent's state."""
 

@@ -7,10 +7,11 @@ own, whose members derive from ``PlaceAction``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from paddock.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Ref:
     """A value that an earlier step of the same plan finds out."""
 
@@ -24,107 +25,107 @@ class PlaceAction:
     """An action of a place, which only that place can read and perform."""
 
 
-@dataclass(frozen=True)
+@frozen
 class InstallContents:
     """Install a template's packages and code on the machine that becomes the template."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckStateSize:
     """Check that the state's filesystem is as large as its volume."""
 
     size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckRootSize:
     """Check that the machine's root filesystem is as large as its disk."""
 
     size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckMounts:
     """Check that the agent can use the directories of the host."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DeleteState:
     """Delete the state directory on a machine that Paddock did not create."""
 
 
-@dataclass(frozen=True)
+@frozen
 class InstallPackages:
     """Install packages of the distribution."""
 
     packages: Sequence[str]
 
 
-@dataclass(frozen=True)
+@frozen
 class InstallCode:
     """Install a code tree."""
 
     tree: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ApplyBundle:
     """Make a bundle the current one and restart the agent."""
 
     bundle_id: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ClaimState:
     """Make existing files the agent's state."""
 
 
-@dataclass(frozen=True)
+@frozen
 class AwaitAnswer:
     """Wait until the agent is healthy, then verify it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RenameAgent:
     """Make everything that has a former id the agent's own."""
 
     former: str
 
 
-@dataclass(frozen=True)
+@frozen
 class RemoveAgent:
     """Remove the agent's code and configuration from its machine and keep the state."""
 
 
-@dataclass(frozen=True)
+@frozen
 class StartEngine:
     """Start the daemon of a container engine."""
 
     service: str
 
 
-@dataclass(frozen=True)
+@frozen
 class GetImage:
     """Load or pull an image."""
 
     image: str
 
 
-@dataclass(frozen=True)
+@frozen
 class TryImage:
     """Try in a throwaway container that the agent can run in an image."""
 
     image: str
 
 
-@dataclass(frozen=True)
+@frozen
 class PullImage:
     """Pull an image that the engine may have already. The agent's container is not touched."""
 
     image: str
 
 
-@dataclass(frozen=True)
+@frozen
 class CreateContainer:
     """Create the agent's container; with ``replaces`` in place of an existing one."""
 
@@ -132,45 +133,45 @@ class CreateContainer:
     replaces: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class RemoveContainer:
     """Remove the agent's container from an engine it no longer uses."""
 
     engine: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ReceiveState:
     """Unpack a stream beside the agent's state, and verify it."""
 
     incoming: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ExpectNewState:
     """Check that the agent has no files yet, and room for so many bytes."""
 
     size: int
 
 
-@dataclass(frozen=True)
+@frozen
 class RetireOrigin:
     """Stop the install that the state comes from, and keep it from starting."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@frozen
 class StopAgent:
     """Stop the agent's processes."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CheckDestination:
     """Check that a backup of the state can be written now and read again later."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SaveState:
     """Save the state of an agent that is stopped, which a version of its code has left.
 
@@ -181,27 +182,27 @@ class SaveState:
     becomes: str | None
 
 
-@dataclass(frozen=True)
+@frozen
 class StartAgent:
     """Start the agent's processes as they are configured, and wait until it is healthy."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SwapState:
     """Put the received state in the place of the agent's. What was there is kept."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SettleState:
     """Finish what an interrupted restore had begun to put in place, or remove what it had only received."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RemoveFormerState:
     """Remove what was the agent's state before another one took its place."""
 
 
-@dataclass(frozen=True)
+@frozen
 class StartStandIn:
     """Start a stand-in for the model on the machine, for as long as this run needs it."""
 

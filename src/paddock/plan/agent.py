@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Self
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.plan import account, container, namesakes, packages, state
 from paddock.plan.actions import (
     ApplyBundle,
@@ -38,7 +39,7 @@ _RECORDS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class AgentWant:
     """The agent that the file asks for, by the names of its parts."""
 
@@ -70,7 +71,7 @@ class AgentWant:
         return AgentSeen(packages=self.packages - self.added, trees=trees)
 
 
-@dataclass(frozen=True)
+@frozen
 class AgentSeen:
     """An agent on its machine, as the runtime's observe script reports it."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
+from paddock.frozen import frozen
 from paddock.plan.actions import StartAgent, StopAgent
 from paddock.plan.machine import MachinePlan
 from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
@@ -29,7 +29,7 @@ def save(agent: str, machine: MachinePlan, seen: InsideSeen) -> Plan:
     return Plan(agent, [stop, *machine.steps, start], (), machine.notes)
 
 
-@dataclass(frozen=True)
+@frozen
 class Parts:
     """The steps of a backup. While it is made, nothing may start the agent; it is confirmed if that was so."""
 

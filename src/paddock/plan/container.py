@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Self
 
+from paddock.frozen import frozen
 from paddock.plan import image
 from paddock.plan.actions import CreateContainer, GetImage, PullImage, RemoveContainer, StartEngine, TryImage
 from paddock.plan.image import ImagesSeen
@@ -37,7 +38,7 @@ _WITHOUT_ROOT: Final = (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class ContainerWant:
     """The container that the file asks for."""
 
@@ -60,7 +61,7 @@ class ContainerWant:
         return self.pull and not self.archive and "@" not in self.image
 
 
-@dataclass(frozen=True)
+@frozen
 class ContainerSeen:
     """The engine and the agent's container, as the runtime's observe script reports them."""
 

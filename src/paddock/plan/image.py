@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Self
+
+from paddock.frozen import frozen
 
 _UNKNOWN: Final = "-"
 _SHORT: Final = 19  # characters of a digest that tell two images apart: sha256: and 12 more
 
 
-@dataclass(frozen=True)
+@frozen
 class Image:
     """An image in the engine of a machine."""
 
@@ -44,7 +45,7 @@ class Image:
         return f"{folder}{slash}{last.partition(':')[0]}@{self.digest}"
 
 
-@dataclass(frozen=True)
+@frozen
 class ImagesSeen:
     """The images of an agent in the engine of its machine."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from paddock.frozen import frozen
 from paddock.plan.actions import ExpectNewState, ReceiveState, RetireOrigin
 from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
 
 
-@dataclass(frozen=True)
+@frozen
 class OriginSeen:
     """An install as it was looked at. Its texts are safe to print."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from paddock.frozen import frozen
 from paddock.plan.step import Refusal, Risk, Step
 
 
@@ -18,7 +18,7 @@ class Goal(StrEnum):
     FORGET = "forget"  # no state; refused while a machine could use it
 
 
-@dataclass(frozen=True)
+@frozen
 class AdoptTarget:
     """The existing machine or volume that a person wants to adopt."""
 
@@ -26,7 +26,7 @@ class AdoptTarget:
     state: str | None = None  # a volume: the key it has on that machine, or its own name
 
 
-@dataclass(frozen=True)
+@frozen
 class MachineAfter:
     """What the agent's part of the plan has to know about the machine after the place's steps."""
 
@@ -35,7 +35,7 @@ class MachineAfter:
     new_engine_data: bool = False  # the container engine gets an empty data volume
 
 
-@dataclass(frozen=True)
+@frozen
 class MachinePlan:
     """The steps of a place for one agent."""
 

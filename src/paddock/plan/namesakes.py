@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Self
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.plan.actions import RenameAgent
 from paddock.plan.step import Phase, Refusal, Risk, Step
 from paddock.spec.agent_id import AgentId
@@ -17,7 +18,7 @@ _IDS: Final = frozenset({"former", "state.former", "state.foreign", "other"})  #
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9-]*(_[a-z0-9][a-z0-9-]*)?", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@frozen
 class NamesakesSeen:
     """Agents of this agent's name on its machine, as the runtime's observe script reports them."""
 

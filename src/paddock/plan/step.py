@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum, StrEnum
 
+from paddock.frozen import frozen
 from paddock.plan.actions import Action
 
 
@@ -31,7 +32,7 @@ class Phase(IntEnum):
     PROOF = 8  # the agent is verified after the last change
 
 
-@dataclass(frozen=True)
+@frozen
 class Step:
     """One change, with its reason and its risk."""
 
@@ -45,7 +46,7 @@ class Step:
     commands: Sequence[str] = ()  # the commands for a person, where a step needs one
 
 
-@dataclass(frozen=True)
+@frozen
 class Refusal:
     """A change that Paddock will not make, and what a person can do about it."""
 
@@ -54,7 +55,7 @@ class Refusal:
     code: str = field(default="", kw_only=True)  # names the refusal in tests, whatever its words are
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """All changes to one agent."""
 

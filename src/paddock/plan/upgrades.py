@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Self
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.plan.actions import CheckDestination, SaveState, StopAgent
 from paddock.plan.step import Phase, Risk, Step
 
 IMAGE: Final = "image "  # begins the version of an agent whose image brings the code
 
 
-@dataclass(frozen=True)
+@frozen
 class Upgrade:
     """The last change of an agent's version. Its record is in the state, and outlives the machine."""
 

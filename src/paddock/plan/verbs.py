@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from paddock.frozen import frozen
 from paddock.plan import agent as inside
 from paddock.plan import container, namesakes, packages, state, upgrades
 from paddock.plan.actions import AwaitAnswer, RemoveFormerState
@@ -13,7 +14,7 @@ from paddock.plan.machine import MachinePlan
 from paddock.plan.step import Phase, Plan, Refusal, Step
 
 
-@dataclass(frozen=True)
+@frozen
 class InsideSeen:
     """What was read inside the machine: the agent, or why it could not be read."""
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.frozen import frozen
 from paddock.recipes.workload import OpenPort, Request, Verdict
 
 
-@dataclass(frozen=True)
+@frozen
 class ReadFile:
     """Read a file of the agent. The answer is its JSON, otherwise its text, or None if there is no file."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Databases:
     """Check SQLite databases while the agent may write to them. The answer is ``{path: SQLite's result}``."""
 
@@ -24,7 +24,7 @@ class Databases:
     patterns: Sequence[str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Attempt:
     """Run a program as the agent's user. The answer has its exit code and output: ``code``, ``out`` and ``err``."""
 
@@ -32,14 +32,14 @@ class Attempt:
     seconds: float = 30.0
 
 
-@dataclass(frozen=True)
+@frozen
 class WriteInto:
     """Check that the agent can write to a folder."""
 
     folder: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Connect:
     """Try to send a datagram and to connect, to each host and port; without any, to the first name server.
 
@@ -49,7 +49,7 @@ class Connect:
     endpoints: Sequence[tuple[str, int]]
 
 
-@dataclass(frozen=True)
+@frozen
 class LogLines:
     """Read the lines of a log that contain one of these words, since the agent's first process was started.
 
@@ -64,7 +64,7 @@ class LogLines:
 Question = LogLines | Request | ReadFile | Databases | Attempt | OpenPort | WriteInto | Connect
 
 
-@dataclass(frozen=True)
+@frozen
 class Check:
     """A question and its judge; the answer to a ``Request`` is an ``Answer``. A check without an answer fails."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class LocalCode:
     """A wheel or a folder of sources on this machine."""
 
@@ -16,7 +17,7 @@ class LocalCode:
     digest: str  # hash of the contents
 
 
-@dataclass(frozen=True)
+@frozen
 class Distribution:
     """A version of a Python package with extras, from the package index or from this machine."""
 
@@ -54,7 +55,7 @@ class Distribution:
         return f"{self.name}[{','.join(self.extras)}]" if self.extras else self.name
 
 
-@dataclass(frozen=True)
+@frozen
 class Tool:
     """A program from an npm package, installed with the code: one file of the package's archive per architecture.
 
@@ -67,7 +68,7 @@ class Tool:
     files: Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@frozen
 class Toolchain:
     """Programs from one Python package without dependencies, installed with the code: Node, or uv."""
 
@@ -75,7 +76,7 @@ class Toolchain:
     programs: Mapping[str, Sequence[str]]  # what each program runs, by its name: paths below the packages
 
 
-@dataclass(frozen=True)
+@frozen
 class CodeTree:
     """A Python package with all its dependencies, at locked versions with hashes."""
 

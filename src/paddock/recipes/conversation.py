@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from paddock.frozen import frozen
 from paddock.recipes.workload import Answer, Request
 
 CHAT = "chat-"  # how ids of sessions begin that `paddock chat` has begun
@@ -15,7 +15,7 @@ ONE_SHOT = "paddock-"  # and those for a single question of `ask` or `verify`
 ONCE, SESSION, ALWAYS, DENY = "once", "session", "always", "deny"
 
 
-@dataclass(frozen=True)
+@frozen
 class Session:
     """A conversation that the agent keeps."""
 
@@ -27,7 +27,7 @@ class Session:
     ours: bool  # begun by `paddock chat`
 
 
-@dataclass(frozen=True)
+@frozen
 class Past:
     """What was said in a session so far. The agent may have given the session another id meanwhile."""
 
@@ -35,14 +35,14 @@ class Past:
     messages: Sequence[Mapping[str, str]] = ()  # role and content
 
 
-@dataclass(frozen=True)
+@frozen
 class Said:
     """A piece of the answer."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Working:
     """The agent uses a tool."""
 
@@ -50,14 +50,14 @@ class Working:
     detail: str
 
 
-@dataclass(frozen=True)
+@frozen
 class ToolFailed:
     """A tool of the agent reported an error."""
 
     tool: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Approval:
     """The agent wants to do something that a person has to approve. It waits for the decision."""
 
@@ -67,21 +67,21 @@ class Approval:
     pattern: str  # names the kind of such commands, for which a decision may hold
 
 
-@dataclass(frozen=True)
+@frozen
 class Completed:
     """The answer is complete."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Failed:
     """There is no answer, or it is incomplete."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Stopped:
     """The agent stopped its answer, as it was asked to."""
 

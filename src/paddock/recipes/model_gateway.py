@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from paddock.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Offer:
     """The models that an agent serves to others at one of its named ports."""
 
@@ -14,7 +14,7 @@ class Offer:
     key: str  # name of the secret that gives access
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelServer:
     """A model gateway as one of its users reaches it."""
 

@@ -7,7 +7,6 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -15,6 +14,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 from pydantic import Field, model_validator
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.recipes.base import BaseRecipe
 from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.spec.agent import AgentSpec
@@ -202,7 +202,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
             yield f"{origin}: {dotted(origin.path)} {sentence}"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Lock:
     """A lock, as its file name tells."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from paddock.frozen import frozen
 from paddock.spec.egress import Endpoint
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.models import AgentSpec
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
 
-@dataclass(frozen=True)
+@frozen
 class Paths:
     """Paths on the machine, as the runtime decides them."""
 
@@ -38,7 +39,7 @@ class Paths:
         return cls(code, etc, state, f"{state}/home", state_link)
 
 
-@dataclass(frozen=True)
+@frozen
 class Process:
     """A long-running process of the agent."""
 
@@ -57,7 +58,7 @@ class Process:
     browser: bool = False  # whether it starts a browser, which creates its own sandbox
 
 
-@dataclass(frozen=True)
+@frozen
 class File:
     """A file of the bundle. Every account can read it, so it has no secrets."""
 
@@ -74,7 +75,7 @@ class Keep(StrEnum):
     LOCKED = "lock"  # written again; the agent can read but not change or replace it
 
 
-@dataclass(frozen=True)
+@frozen
 class StateFile:
     """A text file in the state. Every account can read it in the bundle, so it has no secrets."""
 
@@ -83,7 +84,7 @@ class StateFile:
     keep: Keep = Keep.PLANTED
 
 
-@dataclass(frozen=True)
+@frozen
 class SecretFile:
     """A secret file in the state. The agent owns it and may change it."""
 
@@ -92,7 +93,7 @@ class SecretFile:
     overwrite: bool = False  # false: written only if there is no file
 
 
-@dataclass(frozen=True)
+@frozen
 class ImageContract:
     """How to run an image that contains the agent's code: it starts as root and switches to an account itself."""
 
@@ -106,7 +107,7 @@ class ImageContract:
     environment: Mapping[str, str] = field(default_factory=dict)  # variables that only the image needs
 
 
-@dataclass(frozen=True)
+@frozen
 class Program:
     """A command for every account on the machine."""
 
@@ -115,7 +116,7 @@ class Program:
     others: str  # path of the program for other accounts: the same code without the agent's environment
 
 
-@dataclass(frozen=True)
+@frozen
 class Workload:
     """Everything that the agent needs on its machine, except its code."""
 
@@ -130,7 +131,7 @@ class Workload:
     reaches: Sequence[Endpoint] = ()  # what the file names, and the agent has to connect to
 
 
-@dataclass(frozen=True)
+@frozen
 class Request:
     """An HTTP request from the machine, usually to its loopback."""
 
@@ -143,7 +144,7 @@ class Request:
     login: bool = False  # whether the secret may be NAME:PASSWORD, which is sent as such
 
 
-@dataclass(frozen=True)
+@frozen
 class Answer:
     """The answer to a request: its status, and its body if that is JSON."""
 
@@ -152,7 +153,7 @@ class Answer:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """The judgement of an answer, with its evidence."""
 
@@ -180,7 +181,7 @@ class Probe(Protocol):
     def judge(self, answer: Answer) -> Verdict: ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Command:
     """A command run on the machine as the agent's user; it must exit with 0."""
 
@@ -190,7 +191,7 @@ class Command:
         return Verdict(done["code"] == 0, f"{' '.join(self.argv)} ended with {done['code']}")
 
 
-@dataclass(frozen=True)
+@frozen
 class OpenPort:
     """A port on the machine's loopback that must accept connections."""
 
@@ -200,7 +201,7 @@ class OpenPort:
         return Verdict(True, f"port {self.port} accepts connections")
 
 
-@dataclass(frozen=True)
+@frozen
 class Page:
     """A URL on the machine's loopback that must answer with a certain status."""
 
@@ -219,7 +220,7 @@ class Page:
 Health = Page | Command | OpenPort | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Traces:
     """Where agents of a kind have their state on machines that Paddock did not set up, beside homes of accounts."""
 
@@ -235,7 +236,7 @@ class Traces:
     beside: str = ""  # the folder of such a zip file that has files of the home
 
 
-@dataclass(frozen=True)
+@frozen
 class Messages:
     """The database with the agent's conversations, below its home."""
 
@@ -243,7 +244,7 @@ class Messages:
     count: str  # SQL: the number of messages since a time, which is a parameter in seconds since the epoch
 
 
-@dataclass(frozen=True)
+@frozen
 class Keeping:
     """What of a state is worth keeping. The patterns are for paths below the agent's home.
 
@@ -261,7 +262,7 @@ class Keeping:
     acting: Sequence[str] = ()  # what makes it act by itself or for its people: schedules, hooks, tokens, settings
 
 
-@dataclass(frozen=True)
+@frozen
 class Probes:
     """The health probe and the prompt of an agent; without a health probe, a running agent counts as healthy."""
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +13,7 @@ from paddock.backups import Backup, name_at
 from paddock.backups.drills import Drill
 from paddock.backups.verified import Verified
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Guest
 from paddock.places import Archive, Archives, PlaceSeen
 from paddock.plan import archives as plans
@@ -32,7 +32,7 @@ from paddock.stream.layout import matcher
 from paddock.visible import one_line
 
 
-@dataclass(frozen=True)
+@frozen
 class ArchivesOf:
     """The archives of one agent. Its place makes and keeps them.
 

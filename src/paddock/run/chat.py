@@ -7,11 +7,11 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.recipes.conversation import Completed, Conversation, Event, Failed, Past, Session, Stopped, Unexpected
 from paddock.run.channel import Channel, Part, Parts, channel
 from paddock.run.deployment import Deployment
@@ -79,7 +79,7 @@ class ChatOf:
             raise PaddockError(f"{self._agent.name} cannot be talked to: {error}") from None
 
 
-@dataclass(frozen=True)
+@frozen
 class Reply:
     """An answer that arrives."""
 

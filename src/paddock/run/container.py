@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError, WorldChanged
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.plan.image import Image
@@ -34,7 +34,7 @@ def start_engine(guest: Guest, service: str) -> None:
         raise PaddockError(f"{service} does not start on {guest.name}:\n{told}", hint=hint)
 
 
-@dataclass(frozen=True)
+@frozen
 class Pulled:
     """The result of a pull."""
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.recipes.code import CodeTree
 from paddock.runtimes import codetree, machine
 
 
-@dataclass(frozen=True)
+@frozen
 class TemplateContents:
     """The packages and the code tree that a template contains besides its base."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from paddock.errors import BadInput, Refused
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.run import verbs
 from paddock.run.deployment import Deployment
@@ -31,7 +32,7 @@ _THROWAWAY: Final = "0drill-"
 _MODEL_PORT: Final = 18642  # on a machine of its own
 
 
-@dataclass(frozen=True)
+@frozen
 class _Numbers:
     """What a copy uses on its machine."""
 

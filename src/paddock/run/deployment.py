@@ -103,7 +103,7 @@ def deployments(
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
     agents = loaded.spec.agents
-    chosen = [name for name, agent in agents.items() if (name in only if only else agent.enabled)]
+    chosen = [*loaded.chosen(only)]
     needed = dict.fromkeys([*chosen, *(behind for name in chosen if (behind := gateway_of(agents[name])))])
     places: dict[tuple[str, str | None], AnyPlace] = {}
     try:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.places import Finding
 from paddock.run.deployment import Deployment
 from paddock.run.remnants import left_over
 from paddock.run.resolve import locate
 
 
-@dataclass(frozen=True)
+@frozen
 class Report:
     """The findings about one place."""
 

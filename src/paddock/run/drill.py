@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from paddock.backups import Backup, Backups
 from paddock.backups.drills import Drill
 from paddock.errors import PaddockError, Refused
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.plan.step import Plan
 from paddock.run import copies, recall, verbs
@@ -31,7 +32,7 @@ from paddock.visible import one_line
 _CHECK_SECONDS: Final = 600
 
 
-@dataclass(frozen=True)
+@frozen
 class Trial:
     """One backup, and the copy that it is restored to."""
 
@@ -115,7 +116,7 @@ def _drill(trial: Trial) -> str:
     raise PaddockError(f"{trial.agent.name}: {trial.shown} did not pass: {why.message}", hint=why.hint)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Outcome:
     seconds: float  # until the agent answered, or the drill failed
     proof: str = ""

@@ -15,11 +15,11 @@ def connecting(loaded: Loaded, only: Collection[str]) -> AbstractContextManager[
 
     With several agents, the connections would take the processor from what they are to speed up.
     """
-    chosen = [name for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)]
+    chosen = loaded.chosen(only)
     if len(chosen) != 1:
         return nullcontext()
-    agent = loaded.spec.agents[chosen[0]]
+    [(name, agent)] = chosen.items()
     node = loaded.spec.places[agent.place].on_node(agent.machine.node).proxmox
     if node is None:
         return nullcontext()
-    return early.connecting(f"{node.identity} {AgentId(loaded.spec.project, chosen[0])}")
+    return early.connecting(f"{node.identity} {AgentId(loaded.spec.project, name)}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.run.board import Row, Section, State
 from paddock.run.cells import cells, cut
 
@@ -19,7 +20,7 @@ _NO_LIMIT: Final = 1 << 20  # lines
 _SECONDS: Final = 100  # from which a time is in minutes
 
 
-@dataclass(frozen=True)
+@frozen
 class Size:
     """The size of a terminal."""
 
@@ -27,7 +28,7 @@ class Size:
     height: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Line:
     """A line: a text, a time and a remark about it, each in its columns."""
 
@@ -50,7 +51,7 @@ class Line:
         return f"{text}{' ' * pad}{times}".rstrip()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Columns:
     whole: int  # columns of a line
     text: int  # of them, those before the time

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO, Any, Final
 
 from paddock.errors import BadInput, NeedsPerson, PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Guest
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
@@ -35,7 +36,7 @@ _NO_PROGRAM: Final = 127
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class FoundInstall:
     """An install on its machine. It is an `Origin`."""
 
@@ -120,7 +121,7 @@ def adopt(agent: Deployment, source: Source, host_key: str | None) -> str:
     return f"{agent.name}: imported {install.path} from {source}, and {runs}; {left} is as it was"
 
 
-@dataclass(frozen=True)
+@frozen
 class _Import:
     """An agent that is to receive an install."""
 

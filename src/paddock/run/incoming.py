@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Final, Protocol
+
+from paddock.frozen import frozen
 
 SPARE: Final = 64 << 20  # bytes that a stream may have more than it should, for what is not counted
 
@@ -23,7 +25,7 @@ class Origin(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Incoming:
     """A stream, from wherever it comes."""
 

@@ -9,13 +9,13 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.secret import mask
 from paddock.statefolder import state_folder
 from paddock.visible import visible
@@ -82,7 +82,7 @@ def prune(kept: Path, now: datetime) -> None:
                 (kept / name).unlink()
 
 
-@dataclass(frozen=True)
+@frozen
 class PastStep:
     """A step of a past run that succeeded."""
 
@@ -93,7 +93,7 @@ class PastStep:
     title: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class PastRun:
     """A past run, read from its journal."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from paddock.backups import Backup, Backups
 from paddock.backups.history import Change, Texts, changes, difference
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.run.backup import among, chosen, destination_of
 from paddock.run.deployment import Deployment
 from paddock.run.table import columns
@@ -18,7 +19,7 @@ from paddock.visible import one_line, visible
 _AT_ONCE: Final = 4  # texts that are read at the same time; restic takes about a second for each
 
 
-@dataclass(frozen=True)
+@frozen
 class Shown:
     """The texts of one backup."""
 
@@ -38,7 +39,7 @@ class Shown:
         return "\n\n".join(parts) or f"{self.agent} had no texts in backup {self.backup}"
 
 
-@dataclass(frozen=True)
+@frozen
 class History:
     """Which backup changed which text, the oldest first."""
 
@@ -54,7 +55,7 @@ class History:
         return columns([header, *rows])
 
 
-@dataclass(frozen=True)
+@frozen
 class Difference:
     """What changed from one backup to another."""
 

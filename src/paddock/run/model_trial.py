@@ -8,13 +8,13 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
 import httpx
 
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.secret import Secret, mask
 from paddock.visible import one_line
 
@@ -31,7 +31,7 @@ class KeyRefused(PaddockError):
     """The server needs a key, or another one."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Tried:
     """What a model server offers, and whether a model answered."""
 
@@ -39,7 +39,7 @@ class Tried:
     answered: str | None = None  # the model that answered a prompt
 
 
-@dataclass(frozen=True)
+@frozen
 class _Answer:
     status: int
     body: Any  # parsed JSON; None if it is none

@@ -6,13 +6,13 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
 from paddock import process
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.process import CommandFailed
 from paddock.run.deployment import Deployment
 from paddock.run.reporter import AgentReporter, Reporter
@@ -26,7 +26,7 @@ _URL_SECONDS: Final = 10.0  # to connect, and again to answer
 _LONGEST: Final = 2000
 
 
-@dataclass(frozen=True)
+@frozen
 class Notifier:
     """Sends messages about one agent, if the file says where. A message that cannot be sent raises no error."""
 

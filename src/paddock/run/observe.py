@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable
 from paddock.places import Got, Machine, PlaceSeen
 from paddock.plan.agent import AgentSeen
@@ -17,7 +17,7 @@ from paddock.run.resolve import Located
 _BOOT_SECONDS: Final = 30.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Observation:
     """One agent at one moment, outside and inside its machine."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.guests import expect
 from paddock.guests.report import records
 from paddock.places import Remnant
@@ -20,7 +20,7 @@ from paddock.visible import one_line
 _LONGEST: Final = 200
 
 
-@dataclass(frozen=True)
+@frozen
 class Left:
     """A remnant and its place."""
 

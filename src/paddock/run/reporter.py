@@ -6,10 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.run.journal import Journal, past_runs
 from paddock.run.progress import Progress
 from paddock.run.usual import usual_seconds
@@ -89,7 +89,7 @@ class Reporter:
             print(visible(mask(_indented(text))), file=sys.stderr, flush=True)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Shown:
     """The step that runs."""
 

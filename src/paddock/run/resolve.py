@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.places import CacheWant, MachineWant
 from paddock.plan.agent import AgentWant
 from paddock.plan.container import ContainerWant
@@ -31,7 +32,7 @@ from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve as resolve_secrets
 
 
-@dataclass(frozen=True)
+@frozen
 class Asked:
     """What a person asks for beyond the file."""
 
@@ -93,7 +94,7 @@ class Located(Deployment):
         return self.recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
 
 
-@dataclass(frozen=True)
+@frozen
 class Secrets:
     """The values of an agent's secrets, in its environment and in files."""
 
@@ -102,7 +103,7 @@ class Secrets:
     digest: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class SecretsMissing:
     """Secrets that could not be read. Verbs that only look do without them."""
 

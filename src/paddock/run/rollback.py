@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.guests import Guest
 from paddock.plan.step import Plan
 from paddock.plan.upgrades import Upgrade
@@ -19,7 +20,7 @@ from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
 
 
-@dataclass(frozen=True)
+@frozen
 class Rollback:
     """What a rollback would do, for a person to agree to."""
 

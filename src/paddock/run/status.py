@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from paddock.checks import backup as backup_checks
+from paddock.frozen import frozen
 from paddock.recipes.workload import Verdict
 from paddock.run.ask import healthy
 from paddock.run.backups_seen import BackupsAsked
@@ -26,7 +27,7 @@ _UNITS: Final = ((40, "T"), (30, "G"), (20, "M"))
 _PATIENCE: Final = 10.0  # seconds for a destination of backups to answer
 
 
-@dataclass(frozen=True)
+@frozen
 class Status:
     """One agent: its machine, its state, the holder of its lease, its health, its backups, and its pending changes."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.run.cells import cells, cut
 from paddock.run.journal import PastRun, PastStep
 
@@ -64,7 +64,7 @@ def svg(runs: Sequence[PastRun]) -> str:
     return "\n".join([*_head(runs, height), *scale, *lines, *legend, "</svg>", ""])
 
 
-@dataclass(frozen=True)
+@frozen
 class _Bar:
     label: str
     kind: str

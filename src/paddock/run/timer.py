@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 
 # systemd would replace $ and %, and a line break would begin another setting.
 _PLAIN: Final = re.compile(r"[^$%\"'\\\x00-\x1f\x7f]+")
 
 
-@dataclass(frozen=True)
+@frozen
 class Timer:
     """A timer that backs up the agents of a file, as one service unit and one timer unit."""
 

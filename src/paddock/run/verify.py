@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.look import RuntimeArgvs, look, question
 from paddock.checks.subject import Subject
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Guest
 from paddock.places import PlaceSeen
 from paddock.recipes.workload import Command, Health, OpenPort
@@ -32,7 +33,7 @@ _PATIENCE: Final = 60.0  # seconds for the destination of backups to answer
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
-@dataclass(frozen=True)
+@frozen
 class Report:
     """The lines of one agent's verification."""
 

@@ -6,13 +6,13 @@ import hashlib
 import io
 import tarfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from paddock.frozen import frozen
 from paddock.runtimes import envfile
 from paddock.secret import Secret
 
 
-@dataclass(frozen=True)
+@frozen
 class BundleFile:
     content: str
     executable: bool = False
@@ -22,7 +22,7 @@ class BundleFile:
         return 0o755 if self.executable else 0o644
 
 
-@dataclass(frozen=True)
+@frozen
 class Bundle:
     """The files of a bundle, by their path below its folder."""
 

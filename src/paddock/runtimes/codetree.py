@@ -12,12 +12,12 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paddock import process
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
@@ -34,7 +34,7 @@ WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
 
-@dataclass(frozen=True)
+@frozen
 class Interpreter:
     """A Python interpreter on the machine."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from paddock.frozen import frozen
 
 
 class Shape(StrEnum):
@@ -20,7 +21,7 @@ class Shape(StrEnum):
         return self in (Shape.PET_AND_CATTLE, Shape.DOCKER_LXC)
 
 
-@dataclass(frozen=True)
+@frozen
 class Sizes:
     """Gibibytes for the root disk of a machine and for the state."""
 
@@ -28,7 +29,7 @@ class Sizes:
     state: int = 10
 
 
-@dataclass(frozen=True)
+@frozen
 class Base:
     """The archive that machines are created from. Without a checksum it is on the node already."""
 
@@ -37,7 +38,7 @@ class Base:
     sha512: str | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class OnNode:
     """A Proxmox node, as the file describes it."""
 
@@ -54,7 +55,7 @@ class OnNode:
     pet: int | None = None  # the number of the container that owns the state
 
 
-@dataclass(frozen=True)
+@frozen
 class OnHost:
     """A Linux machine, as the file describes it."""
 
@@ -68,7 +69,7 @@ class OnHost:
     install: bool = False  # the engine has to be installed
 
 
-@dataclass(frozen=True)
+@frozen
 class Model:
     """The model of the agent, and where its key comes from."""
 
@@ -80,7 +81,7 @@ class Model:
     context: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Answers:
     """Everything that paddock.yaml says."""
 

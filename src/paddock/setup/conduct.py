@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.setup.answers import Answers, Model, OnHost, OnNode, Shape
 from paddock.setup.files import NewFile
 from paddock.setup.host import HOST, ask_host
@@ -24,7 +24,7 @@ _SHAPES: Final = (
 SHAPE: Final = Question("--shape", "Shape", "Where should the agent run?", Shape.PET_AND_CATTLE, _SHAPES)
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """The answers, and the files beside paddock.yaml that they need."""
 

@@ -6,17 +6,17 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 
 PRIVATE: Final = 0o600
 READABLE: Final = 0o644
 
 
-@dataclass(frozen=True)
+@frozen
 class NewFile:
     """A file to write. It may take the place of an existing file only if it says so."""
 

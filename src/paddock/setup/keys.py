@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paddock import process
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.guests.keys import make_key
 from paddock.setup.files import PRIVATE, NewFile
 from paddock.setup.questions import Conversation, Question
@@ -20,7 +20,7 @@ _OWN: Final = "~/.ssh/paddock_ed25519"
 _NEW: Final = "new"
 
 
-@dataclass(frozen=True)
+@frozen
 class SshKey:
     """The path of a private key as the file names it, and the files to write if the key is new."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.recipes.hermes.providers import named
 from paddock.run.model_trial import KeyRefused, Tried, try_model
 from paddock.secret import Secret
@@ -32,7 +32,7 @@ KEY: Final = Question("--model-key-file", "Key of the model", "API key of the mo
 KEY_VARIABLE: Final = Question("--model-key-env", "Key of the model", "Environment variable with the key")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Server:
     """A model server: its URL, and what it said without a key."""
 

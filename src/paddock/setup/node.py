@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.places.proxmox import first_access, tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.offers import NodeOffer, Storage
@@ -36,13 +37,13 @@ TOKEN_VARIABLE: Final = Question("--token-env", "Token", "Environment variable w
 _CONFIRMED: Final = ("y", "yes")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Address:
     url: str
     certificate: tls.Presented
 
 
-@dataclass(frozen=True)
+@frozen
 class Access:
     """How a node is reached: its URL, the pinned certificate, the token, and the token's source in the file."""
 

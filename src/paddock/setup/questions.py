@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 
 T = TypeVar("T")
 _WIDTH: Final = 79
 
 
-@dataclass(frozen=True)
+@frozen
 class Choice:
     """A possible answer, with a few words about it."""
 
@@ -21,7 +22,7 @@ class Choice:
     about: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Question:
     """A question, the flag that answers it, and the answer that is taken if nothing is typed."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from dataclasses import dataclass
 from typing import Any, Final
 
 from paddock import process
 from paddock.errors import PaddockError
+from paddock.frozen import frozen
 from paddock.places.proxmox import tls
 from paddock.secret import Secret
 from paddock.setup.answers import Model, OnNode
@@ -26,7 +26,7 @@ _PROVIDER, _VARIABLE = "standin", "STANDIN_KEY"
 _CONTEXT: Final = 131072
 
 
-@dataclass(frozen=True)
+@frozen
 class Box:
     """A running sandbox, as its ready line describes it."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.secret import Secret
 from paddock.spec import dotenv
 from paddock.spec.private import read_private, write_private
@@ -67,7 +68,7 @@ def identities(path: Path, identity: Path | None) -> tuple[str, list[Any]]:
     return origin, keys
 
 
-@dataclass(frozen=True)
+@frozen
 class Store:
     """The entries and the recipients of an age file."""
 

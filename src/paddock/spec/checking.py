@@ -19,8 +19,7 @@ def checked(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind])
     folder = loaded.path.parent
     lacking = [
         (loaded.tree.origin(("agents", name, *location)), sentence)
-        for name, agent in loaded.spec.agents.items()
-        if agent.enabled
+        for name, agent in loaded.chosen().items()
         for location, sentence in kinds[agent.kind].unready(inlined(agent, folder), folder)
     ]
     if lacking:
@@ -31,8 +30,12 @@ def checked(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind])
 def summary(loaded: Loaded) -> str:
     """Return a line about a valid file, and a note for each option that is not supported yet."""
     spec = loaded.spec
-    head = f"{loaded.path.name}: {len(spec.agents)} agent(s) in {len(spec.places)} place(s)"
+    head = f"{loaded.path.name}: {_counted(len(spec.agents), 'agent')} in {_counted(len(spec.places), 'place')}"
     return "\n".join([head, *(f"note: {line}" for line in loaded.told(unsupported(spec)))])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> dict[str, Any]:

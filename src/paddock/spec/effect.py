@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from paddock.frozen import frozen
 from paddock.spec.agent import AgentSpec, RuntimeName
 from paddock.spec.kinds import Mistake
 from paddock.spec.place import PlaceSpec, Scope
@@ -14,7 +14,7 @@ from paddock.spec.tree import Location
 _OF_A_VOLUME: Final = ("backup", "pet", "size", "storage", "volume")
 
 
-@dataclass(frozen=True)
+@frozen
 class Shape:
     """What decides which keys have an effect. The kind of the place is None if it is not known."""
 

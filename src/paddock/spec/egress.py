@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
+from paddock.frozen import frozen
 from paddock.spec.fields import Model
 
 _LABEL: Final = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -26,7 +26,7 @@ class Egress(StrEnum):
     INTERNET = "internet"
 
 
-@dataclass(frozen=True)
+@frozen
 class Endpoint:
     """An address, a network or a host name, with the port that may be connected to; without a port, all of them."""
 

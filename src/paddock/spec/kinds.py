@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, Union, get_args
 
 from pydantic import Field, TypeAdapter, create_model
 
+from paddock.frozen import frozen
 from paddock.spec.agent import AgentSpec
 from paddock.spec.fields import Name
 from paddock.spec.models import Spec
@@ -112,7 +112,7 @@ class Kinds(Mapping[str, Any_kind]):
         return Annotated[Union[models], Field(discriminator="kind")] if len(models) > 1 else models[0]  # noqa: UP007
 
 
-@dataclass(frozen=True)
+@frozen
 class FileView:
     """The valid places and agents of the file, for the rules of a kind."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.spec import together
 from paddock.spec.agent import AgentSpec
 from paddock.spec.defaults import with_defaults
@@ -22,7 +22,7 @@ from paddock.spec.suspects import suspects
 from paddock.spec.tree import Location, Origin, Tree, dotted, merged, read
 
 
-@dataclass(frozen=True)
+@frozen
 class Loaded:
     """A valid file, with the origins of its values and the kinds of agents it may have."""
 
@@ -34,6 +34,11 @@ class Loaded:
     @property
     def folder(self) -> Path:
         return self.path.parent
+
+    def chosen(self, only: Collection[str] = ()) -> dict[str, AgentSpec]:
+        """Return the agents that a run is for: those named in `only`, or all enabled ones."""
+        agents = self.spec.agents
+        return {name: agent for name, agent in agents.items() if (name in only if only else agent.enabled)}
 
     def told(self, mistakes: Iterable[Mistake]) -> list[str]:
         """Return a line of text for each mistake, with its position, in the order of the file."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 
+from paddock.frozen import frozen
+
 Said = Mapping[str, Mapping[str, Any] | Sequence[Any] | str | None]
 
 
-@dataclass(frozen=True)
+@frozen
 class Rewritten:
     """A file whose text was changed."""
 

@@ -29,7 +29,7 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
 
 def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
     """Return the file if Paddock supports all options of these agents, or of all enabled ones; else raise an error."""
-    agents = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
+    agents = loaded.chosen(only)
     concerned = {("agents", name) for name in agents} | {("places", agent.place) for agent in agents.values()}
     lacking = [(location, what) for location, what in unsupported(loaded.spec) if location[:2] in concerned]
     if lacking:

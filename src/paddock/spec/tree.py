@@ -15,6 +15,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 
 Location = tuple[str, ...]
 
@@ -58,7 +59,7 @@ class Origin:
         return {"file": self.file, "line": self.line, "column": self.column, "path": dotted(self.path)}
 
 
-@dataclass(frozen=True)
+@frozen
 class Tree:
     """The values of a file, the position of each one by its key path, and the mistakes found while reading."""
 

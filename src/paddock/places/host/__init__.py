@@ -5,10 +5,10 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
@@ -24,7 +24,7 @@ from paddock.spec.models import HostSpec, Scope
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm; [ ! -e /etc/NIXOS ] || echo nixos")
 
 
-@dataclass(frozen=True)
+@frozen
 class HostSeen(PlaceSeen):
     """Nothing is read of a host but what is on it, and that is read through a guest."""
 
@@ -141,7 +141,7 @@ class HostAdoption:
         return None  # the machine is never destroyed, so its root disk need not be examined
 
 
-@dataclass(frozen=True)
+@frozen
 class HostDoctor:
     """Examines whether services can be installed on the host."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.visible import one_line
@@ -20,7 +20,7 @@ _ARCHITECTURES: Final = ("x86_64", "aarch64")
 _LIBC: Final = (2, 28)
 
 
-@dataclass(frozen=True)
+@frozen
 class Engine:
     """An engine that answers to the account."""
 
@@ -29,7 +29,7 @@ class Engine:
     rootless: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class HostSurvey:
     """What a host has. All texts are the host's own and safe to print."""
 
@@ -54,7 +54,7 @@ class HostSurvey:
     free: int  # bytes where states are
 
 
-@dataclass(frozen=True)
+@frozen
 class Fit:
     """A shape on this host, and why it fits or not."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.places.proxmox.privileges import Held, Need
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import PoolsSpec
@@ -43,7 +43,7 @@ _ROLES: Final = {
 _LISTED: Final = ("/storage", "/sdn/zones/localnetwork")
 
 
-@dataclass(frozen=True)
+@frozen
 class Grant:
     """A role on a path, and the kind of work that needs it."""
 

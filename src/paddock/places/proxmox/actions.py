@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.places.proxmox.seen import Mount
 from paddock.plan.actions import PlaceAction, Ref
 from paddock.spec.agent_id import AgentId
@@ -24,7 +24,7 @@ MOUNT_KEY: Final = "mp0"  # the key at which a machine mounts the state
 Params = Mapping[str, str | int]
 
 
-@dataclass(frozen=True)
+@frozen
 class DownloadBase(PlaceAction):
     """Let the node download the base archive and verify its checksum."""
 
@@ -32,7 +32,7 @@ class DownloadBase(PlaceAction):
     params: Params
 
 
-@dataclass(frozen=True)
+@frozen
 class CreatePet(PlaceAction):
     """Create the protected container that owns the state volume. Sets ``STATE_VOLUME``."""
 
@@ -41,7 +41,7 @@ class CreatePet(PlaceAction):
     agent_to_note: str | None = None  # the agent in whose part of the file the number should be written
 
 
-@dataclass(frozen=True)
+@frozen
 class AddVolume(PlaceAction):
     """Add a state volume to a pet, which is unprotected meanwhile. Sets ``STATE_VOLUME``."""
 
@@ -50,7 +50,7 @@ class AddVolume(PlaceAction):
     value: str
 
 
-@dataclass(frozen=True)
+@frozen
 class AddCache(PlaceAction):
     """Add a cache volume to a pet. Sets ``CACHE_VOLUME``."""
 
@@ -59,7 +59,7 @@ class AddCache(PlaceAction):
     value: str
 
 
-@dataclass(frozen=True)
+@frozen
 class AttachCache(PlaceAction):
     """Mount the pet's cache volume in a stopped machine."""
 
@@ -69,7 +69,7 @@ class AttachCache(PlaceAction):
     mount: str
 
 
-@dataclass(frozen=True)
+@frozen
 class IncludeVolume(PlaceAction):
     """Include a pet's volume in the backups that Proxmox makes of the pet, or leave it out of them."""
 
@@ -78,7 +78,7 @@ class IncludeVolume(PlaceAction):
     backup: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class GrowVolume(PlaceAction):
     """Grow a pet's volume while no container has it mounted, so that its filesystem grows too."""
 
@@ -87,7 +87,7 @@ class GrowVolume(PlaceAction):
     size: str
 
 
-@dataclass(frozen=True)
+@frozen
 class AdoptPet(PlaceAction):
     """Make the owner of a volume its pet: mark the container, name the agent in the mount path, protect it."""
 
@@ -97,7 +97,7 @@ class AdoptPet(PlaceAction):
     value: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Reassign(PlaceAction):
     """Move a volume from its container to a pet, with a mount path that names the agent."""
 
@@ -109,7 +109,7 @@ class Reassign(PlaceAction):
     agent: AgentId
 
 
-@dataclass(frozen=True)
+@frozen
 class AdoptMachine(PlaceAction):
     """Add the mark of an agent's machine to a container's notes, below the existing text."""
 
@@ -117,7 +117,7 @@ class AdoptMachine(PlaceAction):
     agent: AgentId
 
 
-@dataclass(frozen=True)
+@frozen
 class RenamePet(PlaceAction):
     """Give the volumes of an agent on its pet the mount paths of another id. The volumes themselves stay."""
 
@@ -127,7 +127,7 @@ class RenamePet(PlaceAction):
     volumes: Params  # the mount points with their new values
 
 
-@dataclass(frozen=True)
+@frozen
 class RenameMachine(PlaceAction):
     """Write another id of the agent into the mark of its machine."""
 
@@ -136,7 +136,7 @@ class RenameMachine(PlaceAction):
     agent: AgentId
 
 
-@dataclass(frozen=True)
+@frozen
 class DeleteVolume(PlaceAction):
     """Delete a pet's volume. The pet's mark names the volume until it is deleted."""
 
@@ -145,7 +145,7 @@ class DeleteVolume(PlaceAction):
     volume: str
 
 
-@dataclass(frozen=True)
+@frozen
 class DestroyPet(PlaceAction):
     """Delete the volumes of a pet's only agent one by one, then the pet with its root disk.
 
@@ -157,14 +157,14 @@ class DestroyPet(PlaceAction):
     volumes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class SettlePet(PlaceAction):
     """Finish a pet that an interrupted run created."""
 
     vmid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class RemovePet(PlaceAction):
     """Remove a pet that an interrupted run created and that was never used."""
 
@@ -172,7 +172,7 @@ class RemovePet(PlaceAction):
     agent: AgentId
 
 
-@dataclass(frozen=True)
+@frozen
 class CreateCattle(PlaceAction):
     """Create the machine from the base archive. It gets the state if no other run has created one too."""
 
@@ -182,7 +182,7 @@ class CreateCattle(PlaceAction):
     mount: str
 
 
-@dataclass(frozen=True)
+@frozen
 class CloneCattle(PlaceAction):
     """Clone the machine from a template; then, if no other run has created one too, configure it in one PUT."""
 
@@ -194,7 +194,7 @@ class CloneCattle(PlaceAction):
     mount: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Configure(PlaceAction):
     """Change keys of a container's configuration."""
 
@@ -202,7 +202,7 @@ class Configure(PlaceAction):
     params: Params
 
 
-@dataclass(frozen=True)
+@frozen
 class Attach(PlaceAction):
     """Mount the state in an existing machine."""
 
@@ -212,7 +212,7 @@ class Attach(PlaceAction):
     mount: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Describe(PlaceAction):
     """Write a text above the mark in a machine's notes."""
 
@@ -220,14 +220,14 @@ class Describe(PlaceAction):
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Release(PlaceAction):
     """Remove a claim that this run or an ended one has left on a container."""
 
     vmid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class GrowDisk(PlaceAction):
     """Grow a machine's root disk."""
 
@@ -235,7 +235,7 @@ class GrowDisk(PlaceAction):
     size: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Bind:
     """A directory of the node to mount in a machine."""
 
@@ -252,7 +252,7 @@ class Bind:
         return (mount.volume.rstrip("/"), mount.path, mount.read_only) == (self.host, self.path, self.read_only)
 
 
-@dataclass(frozen=True)
+@frozen
 class RootWork(PlaceAction):
     """Changes that Proxmox allows only to root: bind mounts, and features beyond nesting. Waits until they are made."""
 
@@ -263,18 +263,18 @@ class RootWork(PlaceAction):
     template: int | None = None  # this template gets the same features, so that its clones have them
 
 
-@dataclass(frozen=True)
+@frozen
 class Start(PlaceAction):
     vmid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Reboot(PlaceAction):
     vmid: int
     seconds: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Reach(PlaceAction):
     """Wait for the machine's address and ssh; record a new machine's host key in its notes."""
 
@@ -282,7 +282,7 @@ class Reach(PlaceAction):
     clone: bool = False  # the machine still has its template's host key: replace it over the first connection
 
 
-@dataclass(frozen=True)
+@frozen
 class ReachAdopted(PlaceAction):
     """Reach a machine that Paddock did not create. The file may name its host key."""
 
@@ -290,7 +290,7 @@ class ReachAdopted(PlaceAction):
     host_key: str | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Shutdown(PlaceAction):
     """Shut the machine down; stop it by force after a timeout."""
 
@@ -298,26 +298,26 @@ class Shutdown(PlaceAction):
     seconds: int
 
 
-@dataclass(frozen=True)
+@frozen
 class StopToAdopt(Shutdown):
     """Shut a container down that is being adopted, and record in its notes that it ran."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Detach(PlaceAction):
     """Remove foreign volumes from the configuration, with the unused entries that Proxmox leaves."""
 
     vmid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Destroy(PlaceAction):
     """Delete a machine or a builder, after checking that it owns only its root disk."""
 
     vmid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class CreateBuilder(PlaceAction):
     """Create the container that becomes a template."""
 
@@ -325,14 +325,14 @@ class CreateBuilder(PlaceAction):
     params: Params
 
 
-@dataclass(frozen=True)
+@frozen
 class Seal(PlaceAction):
     """Stop a builder and convert it to a template. Sets ``TEMPLATE``."""
 
     vmid: int
 
 
-@dataclass(frozen=True)
+@frozen
 class BackUpPet(PlaceAction):
     """Save the pet to a storage with vzdump, and prove that the archive has the agent's state.
 
@@ -345,7 +345,7 @@ class BackUpPet(PlaceAction):
     about: Mapping[str, str]  # agent, kind and version, for the notes of the archive
 
 
-@dataclass(frozen=True)
+@frozen
 class ConfirmBackup(PlaceAction):
     """Let the archive count that this run has made."""
 
@@ -354,7 +354,7 @@ class ConfirmBackup(PlaceAction):
     agent: AgentId
 
 
-@dataclass(frozen=True)
+@frozen
 class RestoreSpare(PlaceAction):
     """Restore an archive to a number of its own, which never runs. Sets ``SPARE_VOLUME``."""
 
@@ -364,7 +364,7 @@ class RestoreSpare(PlaceAction):
     params: Params
 
 
-@dataclass(frozen=True)
+@frozen
 class CloneReader(PlaceAction):
     """Clone a throwaway machine that mounts the restored volume."""
 
@@ -376,7 +376,7 @@ class CloneReader(PlaceAction):
     mount: str
 
 
-@dataclass(frozen=True)
+@frozen
 class DestroySpare(PlaceAction):
     """Delete a restored archive, after checking that it owns all its volumes and that nobody else uses them."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.places import Description, MachineWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import membership, pet_steps, restart_note, root_work
@@ -34,7 +35,7 @@ from paddock.spec.sizes import Size
 _KEY: Final = re.compile(r"(mp|unused)\d+")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Volume:
     """A volume to adopt as the state, and the container whose configuration names it, if any."""
 

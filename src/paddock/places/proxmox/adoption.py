@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable
 from paddock.places import Description, MachineWant
 from paddock.places.proxmox import restart_note
@@ -16,7 +15,7 @@ from paddock.plan.machine import AdoptTarget, MachinePlan
 from paddock.spec.agent_id import AgentId
 
 
-@dataclass(frozen=True)
+@frozen
 class NodeAdoption:
     """Containers and volumes of one node that somebody else created."""
 

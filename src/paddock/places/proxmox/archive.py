@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Self
 
+from paddock.frozen import frozen
 from paddock.places import Archive, MachineWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import identity, membership
@@ -49,7 +49,7 @@ _OWNER: Final = re.compile(r"[^:]+:backup/(?:vzdump-lxc-|ct/)([1-9]\d{2,8})[-/]"
 _STOP_SECONDS: Final = 20
 
 
-@dataclass(frozen=True)
+@frozen
 class Notes:
     """The notes of an archive. They are short, and only the first line of notes is listed."""
 
@@ -81,7 +81,7 @@ def owner_of(volume: str) -> int | None:
     return int(match[1]) if match else None
 
 
-@dataclass(frozen=True)
+@frozen
 class Saved:
     """The volumes in an archive, from the configuration that is saved in it."""
 
@@ -163,7 +163,7 @@ def storage_of(want: MachineWant) -> str:
     return want.spec.backup.to.proxmox.storage
 
 
-@dataclass(frozen=True)
+@frozen
 class ReadOrder:
     """What a reader of an archive is made of."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
 from paddock.errors import Refused
+from paddock.frozen import frozen
 from paddock.guests import Guest
 from paddock.places import Archive, MachineWant
 from paddock.places.proxmox import archive, numbering
@@ -25,7 +26,7 @@ from paddock.plan.machine import MachinePlan
 _LONG_AGO: Final = timedelta(days=1)  # longer than any backup takes
 
 
-@dataclass(frozen=True)
+@frozen
 class NodeArchives:
     """The archives of one agent's pet on a storage of its node."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Self
+
+from paddock.frozen import frozen
 
 AGAIN: Final = "wait until it is done, and run the same command again"
 _LINE: Final = re.compile(r"^paddock-claim: (\S+) until (\S+)$\n?", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@frozen
 class Claim:
     """The run that works on a container, and until when. A claim expires, because its run may die.
 

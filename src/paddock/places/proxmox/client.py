@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -14,6 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.errors import CONTINUE, AnswerLost, api_error
 from paddock.secret import Secret, mask
@@ -48,7 +48,7 @@ class NotReached(PaddockError):
     """The node does not answer."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TaskEnd:
     """The end of a successful task, with its warnings."""
 

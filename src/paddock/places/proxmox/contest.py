@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from paddock import __version__
 from paddock.errors import PaddockError, Refused, WorldChanged
+from paddock.frozen import frozen
 from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers
@@ -41,7 +42,7 @@ _CREATING: Final = timedelta(minutes=15)  # longer than the client waits for the
 _PAUSE: Final = 0.5
 
 
-@dataclass(frozen=True)
+@frozen
 class _Entry:
     """A new container of this run, and how to find others like it."""
 

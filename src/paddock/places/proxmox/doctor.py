@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable
 from paddock.places import Finding, MachineWant
 from paddock.places.proxmox import access
@@ -28,7 +28,7 @@ _SOON: Final = timedelta(days=30)
 _SHOWN: Final = 6
 
 
-@dataclass(frozen=True)
+@frozen
 class NodeDoctor:
     """Examines the node's version, the token's privileges and the work that only root can do."""
 

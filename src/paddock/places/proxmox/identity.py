@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Self
 
+from paddock.frozen import frozen
 from paddock.places import MachineWant
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import forget
@@ -19,7 +20,7 @@ from paddock.plan.step import Step
 from paddock.spec.agent_id import AgentId
 
 
-@dataclass(frozen=True)
+@frozen
 class Holding:
     """What an id has at the place: pets with volumes of the agent, and containers marked as its machine."""
 
@@ -47,7 +48,7 @@ class Holding:
         return f"{self.agent.in_words} ({self.numbers})"
 
 
-@dataclass(frozen=True)
+@frozen
 class Former:
     """A pet and a machine with a former id of an agent, which are to get the agent's id."""
 

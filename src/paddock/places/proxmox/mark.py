@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Final, Self
 
+from paddock.frozen import frozen
 from paddock.spec.agent_id import AgentId
 
 _LINE: Final = re.compile(r"^paddock: (.*)$", re.MULTILINE)
@@ -25,7 +26,7 @@ class Role(StrEnum):
     READER = "reader"  # a throwaway machine that reads a spare
 
 
-@dataclass(frozen=True)
+@frozen
 class Mark:
     """The purpose of a container. Values contain no spaces and no secrets."""
 

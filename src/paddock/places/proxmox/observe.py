@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
 
 from paddock.errors import PaddockError, Refused
+from paddock.frozen import frozen
 from paddock.places import MachineWant
 from paddock.places.proxmox import numbering
 from paddock.places.proxmox.client import Client
@@ -119,7 +120,7 @@ def _own_tasks(client: Client) -> Iterator[_Task]:
             yield _Task(str(task["type"]), str(task["id"]))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Task:
     what: str  # vzcreate, vzshutdown, …
     id: str  # a number; of a volume that is moved, two numbers with keys
@@ -159,7 +160,7 @@ def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
     return read_node(client, node, holder, asks_networks=False)[0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Reading:
     """A node at one moment: its containers, and the tasks of this token that ran just before."""
 

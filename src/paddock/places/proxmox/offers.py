@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from paddock.frozen import frozen
 from paddock.visible import one_line
 
 # Systems that docs/hosts.md names: they have systemd, glibc and a Python that the code of agents runs with.
@@ -24,7 +24,7 @@ _CLONING: Final = frozenset({"lvmthin", "zfspool", "rbd", "btrfs"})
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Storage:
     """A storage of a node, with its space in bytes."""
 
@@ -35,7 +35,7 @@ class Storage:
     shared: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Bridge:
     """A bridge that machines can be connected to."""
 
@@ -44,7 +44,7 @@ class Bridge:
     address: str | None = None  # of the node on it, with the prefix
 
 
-@dataclass(frozen=True)
+@frozen
 class Archive:
     """A base archive on a storage. ``system`` is None if its name is not that of a system that Paddock knows."""
 
@@ -53,7 +53,7 @@ class Archive:
     system: str | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Download:
     """A base archive that Proxmox offers for download."""
 
@@ -63,7 +63,7 @@ class Download:
     system: str
 
 
-@dataclass(frozen=True)
+@frozen
 class NodeOffer:
     """What one node offers. The best choice of each list comes first."""
 
@@ -76,7 +76,7 @@ class NodeOffer:
     downloads: tuple[Download, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Survey:
     """What the nodes of a cluster offer."""
 

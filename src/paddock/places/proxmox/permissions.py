@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from paddock.frozen import frozen
 from paddock.places import MachineWant
 from paddock.places.proxmox import privileges, visibility
 from paddock.places.proxmox.client import Client
@@ -14,7 +14,7 @@ from paddock.plan.step import Refusal
 from paddock.spec.models import ProxmoxSpec
 
 
-@dataclass(frozen=True)
+@frozen
 class NodePermissions:
     """Reads the token's permissions from the node."""
 

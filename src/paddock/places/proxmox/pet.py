@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.places import MachineWant
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import AGAIN
@@ -54,7 +54,7 @@ def owners_of_state(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
     return [c for c in found if c.has(Role.PET) and state_in(want, c)]
 
 
-@dataclass(frozen=True)
+@frozen
 class Pet:
     """The container that owns an agent's state, as observed."""
 

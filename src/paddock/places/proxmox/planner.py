@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.places import Archive, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import archive, capacity, forget, identity, leftovers, membership, pet_steps, root_work
@@ -28,7 +29,7 @@ from paddock.spec.place import TemplateUse
 _SCHEMA: Final = "1"  # raised when the same inputs would make another template
 
 
-@dataclass(frozen=True)
+@frozen
 class NodePlanner:
     """Plans for one node. New machines accept the public key for ssh."""
 

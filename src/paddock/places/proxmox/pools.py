@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from paddock.frozen import frozen
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, Missing
 from paddock.places.proxmox.seen import Hidden, Pool
 from paddock.spec.place import PoolsSpec
 
 
-@dataclass(frozen=True)
+@frozen
 class Members:
     """The containers in the pools, also those that the token may not see."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, assert_never
 
+from paddock.frozen import frozen
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     SPARE_VOLUME,
@@ -73,7 +74,7 @@ _LOCAL_ZONE: Final = "/sdn/zones/localnetwork"
 Held = Mapping[str, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
+@frozen
 class Need:
     """A privilege on a path, with the alternatives that Proxmox accepts."""
 

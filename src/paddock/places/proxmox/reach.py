@@ -7,12 +7,13 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from paddock.errors import NeedsPerson, PaddockError
+from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable, early, expect
 from paddock.guests.pct import PctGuest, read_host_key
 from paddock.guests.shared import SharedConnection
@@ -27,7 +28,7 @@ _VISIT_SECONDS: Final = 20  # for a machine that is already running
 _ED25519: Final = re.compile(r"AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}")
 
 
-@dataclass(frozen=True)
+@frozen
 class HostKeyTrust:
     """The evidence that a host key belongs to a machine."""
 
@@ -36,7 +37,7 @@ class HostKeyTrust:
     adopted_by: str | None = None  # the agent that adopts a machine which Paddock did not create
 
 
-@dataclass(frozen=True)
+@frozen
 class _Shared:
     """A connection for the commands on a machine that has this address and this host key."""
 

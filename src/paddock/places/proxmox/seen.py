@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final
 
+from paddock.frozen import frozen
 from paddock.places import PlaceSeen
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.index import Index
@@ -32,7 +33,7 @@ def free_keys(taken: Collection[str]) -> Iterator[str]:
     return (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
 
 
-@dataclass(frozen=True)
+@frozen
 class Mount:
     """A volume as a container's configuration names it."""
 
@@ -107,7 +108,7 @@ class Pool(Enum):
         return self is Pool.ANY or self is (Pool.STATE if role is Role.PET else Pool.MACHINES)
 
 
-@dataclass(frozen=True)
+@frozen
 class LxcContainer:
     """One LXC container of the node, as observed."""
 
@@ -200,7 +201,7 @@ class LxcContainer:
         return None if value is None else int(value)
 
 
-@dataclass(frozen=True)
+@frozen
 class Capacity:
     """Memory, free space and networks of a node, as far as the token may see them."""
 
@@ -209,7 +210,7 @@ class Capacity:
     networks: Mapping[str, str] = field(default_factory=dict)  # the node's address with its prefix, by bridge
 
 
-@dataclass(frozen=True)
+@frozen
 class Hidden:
     """What the token could not read, and what may therefore be an agent's machine or state."""
 
@@ -217,7 +218,7 @@ class Hidden:
     members: Mapping[int, str] = field(default_factory=dict)  # containers in pools, with the name of the pool
 
 
-@dataclass(frozen=True)
+@frozen
 class ProxmoxSeen(PlaceSeen):
     """The observation of a node at one moment."""
 

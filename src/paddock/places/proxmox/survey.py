@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from paddock.frozen import frozen
 from paddock.places.proxmox import access, offers, tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError, Unauthorized
@@ -21,7 +21,7 @@ from paddock.visible import one_line
 _WORKERS: Final = 8  # requests at the same time, as in an observation
 
 
-@dataclass(frozen=True)
+@frozen
 class Standing:
     """What a token may do, as far as it matters for a survey and for agents in the pools."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from paddock.frozen import frozen
 from paddock.places import MachineWant, TemplateInfo, TemplateWant
 from paddock.places.proxmox import template
 from paddock.places.proxmox.actions import Shutdown
@@ -16,7 +16,7 @@ from paddock.plan.machine import MachinePlan
 from paddock.spec.models import MachineSpec
 
 
-@dataclass(frozen=True)
+@frozen
 class NodeTemplates:
     """Templates of one node; they are containers that Proxmox clones."""
 

@@ -10,13 +10,13 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from paddock.errors import BadInput, PaddockError
+from paddock.frozen import frozen
 from paddock.visible import one_line
 
 # Codes of OpenSSL (X509_V_ERR_…): why a certificate was not accepted.
@@ -30,7 +30,7 @@ _OPEN_PATH: Final = "/api2/json/access/domains"
 _LARGEST: Final = 1 << 20  # bytes of that answer
 
 
-@dataclass(frozen=True)
+@frozen
 class Presented:
     """The certificate with which a node answers. Nobody has verified it, unless the system's store accepts it."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from paddock.frozen import frozen
 from paddock.recipes.conversation import (
     ALWAYS,
     CHAT,
@@ -38,7 +38,7 @@ _PAGE: Final = 200  # the most sessions that Hermes lists at once
 _SILENCE_SECONDS: Final = 90  # Hermes sends a sign of life every 30 seconds
 
 
-@dataclass(frozen=True)
+@frozen
 class HermesConversation:
     """The conversation with one agent."""
 

@@ -6,11 +6,12 @@ Paddock's keys are the same for all of them. The variables are read in Hermes' g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from paddock.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Listener:
     """The port on which a messenger's servers call the agent."""
 
@@ -19,7 +20,7 @@ class Listener:
     host: str | None  # variable of the address; None: always all addresses
 
 
-@dataclass(frozen=True)
+@frozen
 class Platform:
     """The variables of one messenger."""
 

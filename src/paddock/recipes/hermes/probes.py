@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from paddock.frozen import frozen
 from paddock.recipes.hermes.spec import API_KEY, HermesSpec
 from paddock.recipes.workload import Answer, Page, Probes, Request, Verdict
 
@@ -15,7 +14,7 @@ def probes(agent: HermesSpec, prompt: str, conversation: str) -> Probes:
     return Probes(health=_Health(f"{url}/health"), prompt=_Prompt(url, model, prompt, conversation))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Health(Page):
     """The API server answers. This says nothing about the model behind it."""
 
@@ -29,7 +28,7 @@ class _Health(Page):
         return Verdict(ok, f"/health answered {answer.status}", version=str(found.get("version", "")))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Prompt:
     """The agent answers a prompt with its model."""
 

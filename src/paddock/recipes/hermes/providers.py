@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from paddock.frozen import frozen
 from paddock.recipes.hermes import versions
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.kinds import Mistake
 from paddock.spec.tree import Location
 
 
-@dataclass(frozen=True)
+@frozen
 class Provider:
     """A provider that Hermes knows by name (hermes_cli/auth.py and plugins/model-providers)."""
 
@@ -105,7 +105,7 @@ _ANSWERING: Final = ("model", "fallback_model", "fallback_providers", "delegatio
 _ELSEWHERE: Final = {"mistral": "https://api.mistral.ai/v1", "groq": "https://api.groq.com/openai/v1"}
 
 
-@dataclass(frozen=True)
+@frozen
 class NamedProvider:
     """A provider that a file can name without a URL."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.recipes.hermes.spec import HermesSpec
 
 Version = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Traits:
     """The properties of one version, and of later ones up to the next entry in the table."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
+from paddock.frozen import frozen
 from paddock.recipes.checks import Check
 from paddock.recipes.code import Distribution
 from paddock.recipes.litellm.spec import MASTER_KEY, LitellmSpec
@@ -127,7 +127,7 @@ def _alive(agent: LitellmSpec) -> Page:
     return Page(f"{agent.url('proxy')}/health/liveliness")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Prompt:
     """A model answers a prompt through the proxy."""
 

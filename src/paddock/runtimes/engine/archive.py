@@ -7,18 +7,18 @@ import hashlib
 import json
 import os
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 
 _SAVED: Final = {"manifest.json", "oci-layout", "index.json"}
 _ROOT: Final = {"etc", "usr", "bin"}
 _AGAIN: Final = "create it again: docker save"
 
 
-@dataclass(frozen=True)
+@frozen
 class Archive:
     """A file that contains an image."""
 

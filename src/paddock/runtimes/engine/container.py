@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from paddock.errors import BadInput
+from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.recipes.code import CodeTree
 from paddock.recipes.workload import ImageContract, Paths, Workload
@@ -31,7 +32,7 @@ _NO_NEW: Final = "no-new-privileges"
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
 
-@dataclass(frozen=True)
+@frozen
 class Image:
     """An image by its name on the machine, and where it comes from."""
 
@@ -40,7 +41,7 @@ class Image:
     load: Sequence[str] = ()  # the argv that reads the archive from stdin and reports the image's id
 
 
-@dataclass(frozen=True)
+@frozen
 class AgentContainer:
     """The container of one agent. Only ``trial`` and the guest of ``builder`` run anything."""
 

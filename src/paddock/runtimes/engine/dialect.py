@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.spec.models import RuntimeName
 
 ROOT: Final = "0:0"  # the user of the first process; a user namespace would make it the account
 
 
-@dataclass(frozen=True)
+@frozen
 class Dialect:
     """One engine: its command line, packages and daemon."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from paddock.frozen import frozen
 from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
 from paddock.runtimes import former_ids
 from paddock.runtimes.bundle import Bundle, BundleFile
@@ -22,7 +23,7 @@ from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 
-@dataclass(frozen=True)
+@frozen
 class Engine:
     """The runtimes ``docker`` and ``podman``."""
 

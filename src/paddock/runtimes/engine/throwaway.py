@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.frozen import frozen
 from paddock.guests import Guest
 from paddock.process import Pipes, Result
 
 
-@dataclass(frozen=True)
+@frozen
 class Throwaway:
     """A guest that runs each program in a new container of an image, with one folder of the machine mounted."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Final
 
+from paddock.frozen import frozen
 from paddock.recipes.workload import Health, Paths, Process, Workload
 from paddock.runtimes import configuration, environment_of, former_ids, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
@@ -22,7 +23,7 @@ PROCESSES: Final = "processes.json"
 RUNNING: Final = "running"  # the file beside the bundles that lists the processes of `paddock run`
 
 
-@dataclass(frozen=True)
+@frozen
 class ForegroundProcess:
     """The runtime ``process``: the agent runs in the person's own account, with all files below one folder."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from paddock.frozen import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Directive:
     """A line of a unit, and the line that switches it off."""
 
@@ -49,7 +50,7 @@ _NAMESPACES_OF_A_BROWSER: Final = Directive("RestrictNamespaces=user pid net", "
 _CALLS_OF_A_BROWSER: Final = Directive("SystemCallFilter=@system-service chroot", "SystemCallFilter=")
 
 
-@dataclass(frozen=True)
+@frozen
 class Confinement:
     """The confinement of one unit, and the folders that it may write to and read."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from paddock.frozen import frozen
 from paddock.spec.machine import MountSpec
 
 
-@dataclass(frozen=True)
+@frozen
 class Mounts:
     """The mounts of an agent. ``mounted`` says that the machine was made for the agent and has them mounted."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from paddock.frozen import frozen
 from paddock.recipes.workload import Health, Paths, Process, Program, Workload
 from paddock.runtimes import configuration, egress, environment_of, former_ids, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
@@ -25,7 +25,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _NIXOS_PATH: Final = "/run/wrappers/bin:/run/current-system/sw/bin"
 
 
-@dataclass(frozen=True)
+@frozen
 class Systemd:
     """The runtime ``systemd``: that of the machine, or with ``home`` that of an account without root."""
 
