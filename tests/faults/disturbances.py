@@ -37,6 +37,7 @@ class Disturbance:
     name: str  # of the protection
     scenario: Scenario
     at: Callable[[Point], bool]  # the points at which it happens
+    worst: str  # one that does harm if the protection is off; the short form tries this one
     happen: Callable[[Any], object]
     harm: Callable[[Any], list[str]]  # what it did, after the run has ended
     switch_off: tuple[Any, str, Callable[..., Any]]  # the function without which it does harm
@@ -129,6 +130,7 @@ DISTURBANCES: Final = [
         "ownership proof",
         node_scenarios.node_down("a machine", node_scenarios.with_agent()),
         lambda point: point.is_edge,
+        "cattle.stop before",
         give_the_number_away,
         harm_to_another_machine,
         (ExpectedContainers, "check", lambda self, now: None),
@@ -137,6 +139,7 @@ DISTURBANCES: Final = [
         "claim",
         node_scenarios.adopt("a container with its volume", node_scenarios.one_container, AdoptTarget(200, "mp0")),
         lambda point: point.step == "cattle.attach",
+        "cattle.attach before PUT config",
         up_elsewhere,
         harm_of_two,
         (Claim, "blocks", lambda self, holder, now, has_ended: False),
@@ -145,6 +148,7 @@ DISTURBANCES: Final = [
         "read-back",
         node_scenarios.node_up("a new agent"),
         lambda point: str(point) == "cattle.create before",
+        "cattle.create before",
         lose_a_mount,
         loss_with_the_machine,
         (Worker, "_expect_mount", lambda self, vmid, volume, path: None),
@@ -160,6 +164,7 @@ DISTURBANCES: Final = [
             account_scenarios.knows(account_scenarios.FACT),
         ),
         lambda point: point.is_edge,
+        "agent.stop before",
         start_a_second,
         harm_of_writers,
         (supervise, "_locked", lambda lock: True),

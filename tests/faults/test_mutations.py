@@ -9,15 +9,15 @@ import pytest
 
 from faults.disturbances import DISTURBANCES, Disturbance
 from faults.matrix import Outcome, Stage
-from levels import by_level
-
-MOST = by_level(3, 4, 100)
+from levels import LEVEL
 
 
 def outcomes(disturbance: Disturbance, stage: Stage) -> list[Outcome]:
-    at = [number for number, point in enumerate(stage.points) if disturbance.at(point)]
-    step = max(1, len(at) // MOST)
-    return [stage.disturb(number, disturbance.happen, disturbance.harm) for number in at[step // 2 :: step]]
+    return [
+        stage.disturb(number, disturbance.happen, disturbance.harm)
+        for number, point in enumerate(stage.points)
+        if (disturbance.at(point) if LEVEL == "all" else str(point) == disturbance.worst)
+    ]
 
 
 @pytest.mark.parametrize("disturbance", DISTURBANCES, ids=lambda each: each.name.replace(" ", "-"))
