@@ -90,7 +90,7 @@ def test_an_installed_wheel_is_a_command_that_starts_a_project(
     assert "\n  up " in run(paddock, "--help", cwd=project)
     # Every script and lock that a deployment needs is read from the installed package.
     (project / "paddock.yaml").write_text((ROOT / "examples/native.yaml").read_text())
-    assert "1 agent(s)" in run(paddock, "check", cwd=project)
+    assert "1 agent in" in run(paddock, "check", cwd=project)
     for shell in ("bash", "zsh", "fish"):
         assert "_PADDOCK_COMPLETE=complete_" + shell in run(paddock, "--show-completion", shell, cwd=project)
     words = {"_PADDOCK_COMPLETE": "complete_bash", "COMP_WORDS": "paddock che", "COMP_CWORD": "1"}

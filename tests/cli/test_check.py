@@ -16,7 +16,7 @@ SHAPES = ["pet-and-cattle", "docker-lxc", "container", "native"]
 
 def test_check_summarises_a_valid_file(paddock: Any) -> None:
     said = paddock("check", "-f", str(GOOD))
-    assert (said.code, said.out, said.err) == (0, "good.yaml: 1 agent(s) in 3 place(s)\n", "")
+    assert (said.code, said.out, said.err) == (0, "good.yaml: 1 agent in 3 places\n", "")
 
 
 def test_check_prints_mistakes_to_stderr_and_exits_with_2(paddock: Any) -> None:

@@ -61,7 +61,7 @@ def test_a_file_with_an_agent_of_a_new_kind_is_loaded_as_the_kinds_model() -> No
     hill = loaded().spec.agents["hill"]
     assert isinstance(hill, EchoSpec)
     assert (hill.port, hill.voice, hill.user.name) == (7001, "soft", "echo")
-    assert checking.summary(loaded()) == "paddock.yaml: 2 agent(s) in 1 place(s)"
+    assert checking.summary(loaded()) == "paddock.yaml: 2 agents in 1 place"
 
 
 def test_an_agent_of_a_new_kind_is_rendered_to_a_bundle() -> None:
