@@ -73,7 +73,7 @@ def test_verify_has_a_line_for_each_server(stage: tuple[Stage, Messages]) -> Non
         found.paddock("verify", "hermes")
     lines = _lines(found)
     assert lines["mcp.off"]["outcome"] == "ok"
-    assert "connected, 1 tool(s): mcp__off__hour_yes" in lines["mcp.off"]["evidence"]
+    assert "connected, 1 tool: mcp__off__hour_yes" in lines["mcp.off"]["evidence"]
     assert lines["mcp.no-such"]["outcome"] == "failed"
     assert lines["mcp.no-such"]["evidence"].startswith("the agent's log says: ")
     assert "mcp.left-out" not in lines

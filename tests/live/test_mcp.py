@@ -64,7 +64,7 @@ def test_the_server_is_connected_and_the_model_is_offered_its_tool(confined: Con
     line = confined.lines()["mcp.clock"]
     assert (line["outcome"], line["evidence"]) == (
         "ok",
-        "the agent's log says: connected, 1 tool(s): mcp__clock__hour_7",
+        "the agent's log says: connected, 1 tool: mcp__clock__hour_7",
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from typing import Annotated
 
 import typer
@@ -38,4 +40,5 @@ def status(
     if as_json:
         print(json.dumps([row.as_data() for row in rows], indent=2))
     else:
-        print("\n".join([table(rows), *(["", *(each.sentence for each in left)] if left else [])]))
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print("\n".join([table(rows, width), *(["", *(each.sentence for each in left)] if left else [])]))

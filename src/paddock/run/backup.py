@@ -10,6 +10,7 @@ from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
 from paddock.backups.verified import UNLIMITED, check, described
+from paddock.counted import counted
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.plan.show import as_text
@@ -117,7 +118,7 @@ def check_backup(agent: Deployment, name: str | None) -> str:
 
 
 def _files(about: Mapping[str, Any]) -> str:
-    return f"{about['files']} file{'' if about['files'] == 1 else 's'}"
+    return counted(about["files"], "file")
 
 
 def listed(agent: Deployment) -> list[dict[str, object]]:

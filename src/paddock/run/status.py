@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from paddock.checks import backup as backup_checks
+from paddock.counted import counted
 from paddock.frozen import frozen
 from paddock.recipes.workload import Verdict
 from paddock.run.ask import healthy
 from paddock.run.backups_seen import BackupsAsked
+from paddock.run.cells import cells
 from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation, observe, reach
 from paddock.run.parallel import side_by_side
@@ -134,8 +136,8 @@ def _drift(agent: Located, seen: Observation) -> str:
     plan = plan_up(agent, want_of(resolved), seen)
     if plan.refusals:
         return plan.refusals[0].reason
-    steps = f"{len(plan.steps)} step(s)" if plan.steps else ""
-    notes = f"{len(plan.notes)} note(s)" if plan.notes else ""
+    steps = counted(len(plan.steps), "step") if plan.steps else ""
+    notes = counted(len(plan.notes), "note") if plan.notes else ""
     return ", ".join(filter(None, (steps, notes))) or "-"
 
 
@@ -150,8 +152,22 @@ def _amount(size: int) -> str:
     return f"{size / unit:.1f}{letter}"
 
 
-def table(rows: list[Status]) -> str:
-    """Return a table with one column for each agent."""
+def _widest(text: str) -> int:
+    return max(map(cells, text.split("\n")))
+
+
+def table(rows: list[Status], width: int | None = None) -> str:
+    """Return a table with one column for each agent, or several below each other if one were wider than `width`."""
     found = [row.as_data() for row in rows]
     names = [name for name in Status.__dataclass_fields__ if any(name in row for row in found)]
-    return columns([[name, *(str(row.get(name, "-")) for row in found)] for name in names])
+
+    def beside(group: Sequence[Mapping[str, Any]]) -> str:
+        return columns([[name, *(str(row.get(name, "-")) for row in group)] for name in names])
+
+    tables: list[list[dict[str, Any]]] = []
+    for row in found:
+        if tables and (width is None or _widest(beside([*tables[-1], row])) <= width):
+            tables[-1].append(row)
+        else:
+            tables.append([row])
+    return "\n\n".join(map(beside, tables))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from paddock.counted import counted
 from paddock.errors import BadInput
 from paddock.spec.files import inlined
 from paddock.spec.kinds import AgentKind, Kinds
@@ -30,12 +31,8 @@ def checked(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind])
 def summary(loaded: Loaded) -> str:
     """Return a line about a valid file, and a note for each option that is not supported yet."""
     spec = loaded.spec
-    head = f"{loaded.path.name}: {_counted(len(spec.agents), 'agent')} in {_counted(len(spec.places), 'place')}"
+    head = f"{loaded.path.name}: {counted(len(spec.agents), 'agent')} in {counted(len(spec.places), 'place')}"
     return "\n".join([head, *(f"note: {line}" for line in loaded.told(unsupported(spec)))])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from paddock.counted import counted
 from paddock.recipes.checks import Check, LogLines
 from paddock.recipes.hermes.mcp import enabled, servers
 from paddock.recipes.hermes.spec import HermesSpec
@@ -65,4 +66,5 @@ def _tools(number: int, names: Sequence[str]) -> Verdict:
         hint = "the server offers none, or `tools:` in the file excludes all of them"
         return Verdict(False, "the agent's log says: connected, without a tool", hint)
     more = f" and {len(names) - _MOST_TOOLS} more" if len(names) > _MOST_TOOLS else ""
-    return Verdict(True, f"the agent's log says: connected, {number} tool(s): {', '.join(names[:_MOST_TOOLS])}{more}")
+    some = ", ".join(names[:_MOST_TOOLS])
+    return Verdict(True, f"the agent's log says: connected, {counted(number, 'tool')}: {some}{more}")
