@@ -885,7 +885,7 @@ def test_a_full_disk_is_reported_and_up_resumes_with_free_space(web: Host, roots
     assert web.id() == first
 
     with web.disk_with_only(0):
-        assert "No space left on device" in web.paddock("verify", "hermes", fails=True).stdout
+        assert "no space left on device" in web.paddock("verify", "hermes", fails=True).stdout.lower()
         web.agent["environment"] = {"COLOUR": "green"}
         web.fails_with("configuring hermes on box failed: no space is left there")
         web.agent["container"] |= {"shm_size": "64M"}
