@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -74,6 +74,25 @@ def test_the_timings_table_has_a_row_per_phase_and_a_column_per_run() -> None:
 def test_only_the_user_can_read_the_journals() -> None:
     Journal("up")
     assert folder().stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "days", "kept"),
+    [
+        (600, 1, 500),  # surplus
+        (500, 1, 500),
+        (300, 1, 301),
+        (300, 100, 21),  # old: the newest twenty stay
+    ],
+)
+def test_old_and_surplus_journals_are_removed_and_the_newest_stay(found: int, days: int, kept: int) -> None:
+    folder().mkdir(parents=True)
+    begun = datetime.now(UTC) - timedelta(days=days)
+    names = [f"{begun + timedelta(seconds=number):%Y%m%dT%H%M%S.%f}-up.jsonl" for number in range(found)]
+    for name in [*names, "notes.txt"]:
+        (folder() / name).touch()
+    new = Journal("up").path.name
+    assert sorted(path.name for path in folder().iterdir()) == [*names[found - kept + 1 :], new, "notes.txt"]
 
 
 def test_the_usual_duration_of_a_step_is_the_median() -> None:

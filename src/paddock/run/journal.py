@@ -73,11 +73,11 @@ class Journal:
 
 
 def prune(kept: Path, now: datetime) -> None:
-    """Remove old and surplus journals. Always keep the newest few, and leave other files alone."""
+    """Remove old and surplus journals before a new one. Always keep the newest few, and leave other files alone."""
     names = sorted((path.name for path in kept.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
     oldest = f"{now - _KEPT_FOR:%Y%m%dT%H%M%S}"
     for at, name in enumerate(names):
-        if at >= _MOST or (at >= _ALWAYS_KEPT and name < oldest):
+        if at >= _MOST - 1 or (at >= _ALWAYS_KEPT and name < oldest):
             with contextlib.suppress(OSError):
                 (kept / name).unlink()
 
