@@ -1,4 +1,4 @@
-"""`@frozen`: what `@dataclass(frozen=True)` makes, at a fifth of its cost.
+"""`@frozen`: what `@dataclass(frozen=True)` makes, at a tenth of its cost.
 
 Before Python 3.13 a frozen dataclass compiles six functions when its module is imported. Paddock has some 300 of these
 classes, and a verb makes instances of few of them: compiling took a quarter of the import time of `up`. All classes
