@@ -182,13 +182,14 @@ class Console:
         parser.add_argument("paths", nargs="+")
         given = parser.parse_args(rest)
         for text in given.paths:
-            *above, name = parts_of(text) or [""]
+            *above, name = parts_of(text) or ["."]
             # Parents are created even without -p: a real node has directories that the sandbox lacks.
             with descend(self._top(), "/".join(above), create=True) as directory:
-                if not given.p:
-                    os.mkdir(name, dir_fd=directory)
-            with descend(self._top(), text, create=True):
-                pass
+                try:
+                    os.mkdir(name, 0o755, dir_fd=directory)
+                except FileExistsError:
+                    if not given.p or not stat.S_ISDIR(os.lstat(name, dir_fd=directory).st_mode):
+                        raise
         return CommandResult()
 
     def _chown(self, rest: list[str]) -> CommandResult:

@@ -227,6 +227,20 @@ def test_mkdir_at_the_console_stays_in_the_nodes_filesystem(
     assert said.code != 0
 
 
+@pytest.mark.parametrize("entry", ["file", "link"])
+def test_mkdir_at_the_console_keeps_what_has_the_name_already(cluster: Cluster, canary: Path, entry: str) -> None:
+    assert Console(cluster).run(["mkdir", "-p", "/srv"]).code == 0
+    assert Console(cluster).run(["mkdir", "-p", "/srv"]).code == 0
+    assert "File exists" in Console(cluster).run(["mkdir", "/srv"]).err
+    there = cluster.runtime.host_path("pve", "/srv") / "a"
+    if entry == "link":
+        there.symlink_to(canary)
+    else:
+        there.touch()
+    said = Console(cluster).run(["mkdir", "-p", "/srv/a"])
+    assert (said.code, said.err) == (1, "mkdir: File exists: a\n")
+
+
 @as_root
 def test_chown_at_the_console_stays_in_the_nodes_filesystem(cluster: Cluster, canary: Path) -> None:
     Console(cluster).run(["mkdir", "-p", "/srv"])
