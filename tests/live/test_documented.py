@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 
 from levels import slow_proof
 from live.installs import install, start_unit
-from live.manual import api_client, container, destroy
+from live.manual import api_client, container
 from live.node import Node
 from live.node_root import root, run_lines
 from live.upgraded import OLD
@@ -96,28 +96,14 @@ def test_the_first_recipes_of_operations_print_what_the_page_says(agent: Node) -
 
 
 @slow_proof
-def test_the_recipes_of_operations_print_what_the_page_says(node: Node) -> None:
-    forget(node)
-    with desk(node, version=OLD) as shell:
-        try:
-            assert shell.run("paddock up")[0] == 0
-            assert FACT in "".join(shell.run(f"paddock ask hermes 'Remember: {FACT}'")[1])
-            with_backups(shell)
-            let_proxmox_save(node, shell)
-            run_stage("operations", shell)
-            laptop_is_lost(node, shell)
-        finally:
-            forget_copy(shell)
-            shell.run(f"cd {shell.folder}; paddock down; paddock forget hermes --name hermes")
-
-
-def forget_copy(shell: Shell) -> None:
-    """Remove the agent that `restore --as` made of a backup."""
-    yaml = YAML()
-    tree = yaml.load(shell.folder / "paddock.yaml")
-    tree["agents"]["hermes-2"] = tree["agents"].pop("hermes")
-    yaml.dump(tree, shell.folder / "copy.yaml")
-    shell.run(f"cd {shell.folder}; paddock forget hermes-2 --name hermes-2 -f copy.yaml")
+def test_the_recipes_of_operations_print_what_the_page_says(new_node: Node) -> None:
+    with desk(new_node, version=OLD) as shell:
+        assert shell.run("paddock up")[0] == 0
+        assert FACT in "".join(shell.run(f"paddock ask hermes 'Remember: {FACT}'")[1])
+        with_backups(shell)
+        let_proxmox_save(new_node, shell)
+        run_stage("operations", shell)
+        laptop_is_lost(new_node, shell)
 
 
 def laptop_is_lost(node: Node, shell: Shell) -> None:
@@ -130,29 +116,20 @@ def laptop_is_lost(node: Node, shell: Shell) -> None:
         shutil.move(shell.folder / name, new)
     (shell.folder / ".config/paddock/age.key").rename(new / "age.key")
     environment = {**shell.environment, "XDG_STATE_HOME": str(new / ".state")}
-    try:
-        run_stage("lost", Shell(new, environment, ((f"{new}/", ""),)))
-    finally:
-        (new / "paddock.yaml").rename(shell.folder / "paddock.yaml")
-        (new / "id_ed25519").rename(shell.folder / "id_ed25519")
+    run_stage("lost", Shell(new, environment, ((f"{new}/", ""),)))
 
 
 @slow_proof
-def test_the_recipe_for_an_existing_install_prints_what_the_page_says(node: Node, tmp_path: Path) -> None:
-    forget(node)
-    api = api_client(node)
-    where = container(node, api, 118, memory=3072, rootfs="local-lvm:10")
-    try:
-        token = node.stage.environment["PVE_TOKEN"].partition("=")[0]
-        accounts = ("--users", token.partition("!")[0], "--tokens", token)
-        assert root(node, "pveum", "acl", "modify", "/vms/118", *accounts, "--roles", "PVEAuditor").returncode == 0
-        old = install(node, where, "/root/.hermes", tmp_path)
-        old.learn()
-        start_unit(old)
-        key = old.shell("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
-        with desk(node) as shell:
-            run_stage("import", Shell(shell.folder, {**shell.environment, "FINGERPRINT": key}, shell.shown))
-    finally:
-        destroy(api, 118)
-        api.close()
-        forget(node)
+def test_the_recipe_for_an_existing_install_prints_what_the_page_says(new_node: Node, tmp_path: Path) -> None:
+    api = api_client(new_node)
+    where = container(new_node, api, 118, memory=3072, rootfs="local-lvm:10")
+    token = new_node.stage.environment["PVE_TOKEN"].partition("=")[0]
+    accounts = ("--users", token.partition("!")[0], "--tokens", token)
+    assert root(new_node, "pveum", "acl", "modify", "/vms/118", *accounts, "--roles", "PVEAuditor").returncode == 0
+    old = install(new_node, where, "/root/.hermes", tmp_path)
+    old.learn()
+    start_unit(old)
+    key = old.shell("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
+    api.close()
+    with desk(new_node) as shell:
+        run_stage("import", Shell(shell.folder, {**shell.environment, "FINGERPRINT": key}, shell.shown))

@@ -163,3 +163,4 @@ def test_up_resumes_after_a_kill_while_creating_the_pet(node: Node) -> None:
     node.paddock("up", "-f", path)
     assert node.paddock("plan", "-f", path).stdout == "second: nothing to do\n"
     node.paddock("down", "-f", path)
+    node.paddock("forget", "second", "--name", "second", "-f", path)

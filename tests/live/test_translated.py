@@ -12,7 +12,6 @@ from levels import slow_proof
 from live.images import base_root
 from live.manual import api_client, container, destroy
 from live.node import Node
-from live.test_docker_lxc import forget_hermes
 from live.test_lease import by_ssh
 
 pytestmark = pytest.mark.live
@@ -98,23 +97,18 @@ def test_the_smallest_container_file_of_the_nixos_module_runs(node: Node, host: 
 
 
 @slow_proof
-def test_the_example_of_pet_and_cattle_runs(node: Node) -> None:
-    forget_hermes(node)
-    place = node.file()["places"]["box"]["proxmox"]
-    place["ssh"]["key"] = str(node.stage.folder / "id_ed25519")
-    provider = {"base_url": node.models, "default_model": "stand-in", "discover_models": False}
+def test_the_example_of_pet_and_cattle_runs(new_node: Node) -> None:
+    place = new_node.file()["places"]["box"]["proxmox"]
+    place["ssh"]["key"] = str(new_node.stage.folder / "id_ed25519")
+    provider = {"base_url": new_node.models, "default_model": "stand-in", "discover_models": False}
     settings = {
         "model": {"default": "stand-in", "context_length": 131072},
         "model_catalog": {"enabled": False},
         "providers": {"litellm": provider},
     }
     over = {"project": "home", "places": {"home": {"proxmox": place}}, "agents": {"hermes": {"settings": settings}}}
-    agent = Translated(node, EXAMPLES / "pet-and-cattle.yaml", over)
+    agent = Translated(new_node, EXAMPLES / "pet-and-cattle.yaml", over)
     agent.paddock("up")
-    try:
-        assert agent.ask("Say hello.") == "ok: Say hello."
-        assert api_client(node).get("/nodes/pve/lxc/105/status/current")["status"] == "running"
-        assert api_client(node).get("/nodes/pve/lxc/999/config")["protection"] == 1
-    finally:
-        agent.paddock("down")
-        agent.node.paddock("forget", "hermes", "--name", "hermes", *agent.files)
+    assert agent.ask("Say hello.") == "ok: Say hello."
+    assert api_client(new_node).get("/nodes/pve/lxc/105/status/current")["status"] == "running"
+    assert api_client(new_node).get("/nodes/pve/lxc/999/config")["protection"] == 1

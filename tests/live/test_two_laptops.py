@@ -226,5 +226,5 @@ def test_two_runs_on_one_laptop_have_one_writer(race: Race, tmp_path: Path) -> N
 def test_a_second_writer_is_found_in_the_journal(race: Race) -> None:
     race.laptops[0].paddock("up")
     intrude = "for each in 1 2 3 4 5; do echo intruder >>~/writers; sleep 0.2; done"
-    race.laptops[0].paddock("enter", race.agent, "--", "sh", "-c", intrude)
+    race.laptops[0].paddock("exec", race.agent, "--", "sh", "-c", intrude)
     assert "intruder" in intruders(race.journal())

@@ -112,7 +112,9 @@ def host_with_old_version(node: Node, api: Client) -> Iterator[Host]:
     tree = by_ssh(node, where)
     tree["agents"]["hermes"]["version"] = OLD
     YAML().dump(tree, folder / "paddock.yaml")
-    found = Host(node, where, folder / "paddock.yaml")
+    # A folder of its own for states that upgrades save: other tests upgrade agents too.
+    own = node.with_environment(XDG_STATE_HOME=str(folder / "state"))
+    found = Host(own, where, folder / "paddock.yaml")
     try:
         found.paddock("up")
         assert FACT in found.ask(f"Remember: {FACT}")
@@ -120,7 +122,6 @@ def host_with_old_version(node: Node, api: Client) -> Iterator[Host]:
     finally:
         destroy(api, _VMID)
         shutil.rmtree(folder)
-        shutil.rmtree(Path(node.stage.environment["XDG_STATE_HOME"]) / "paddock/upgrades", ignore_errors=True)
 
 
 def manifests(folder: Path) -> list[dict[str, Any]]:
