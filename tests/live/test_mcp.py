@@ -56,6 +56,7 @@ def confined(node: Node) -> Iterator[Confined]:
         found = Confined(own, str(own.write("mcp.yaml", tree)), model)
         found.paddock("up")
         yield found
+        found.paddock("down")  # the machine is from another template than that of other tests
 
 
 def test_the_server_is_connected_and_the_model_is_offered_its_tool(confined: Confined) -> None:
