@@ -181,13 +181,23 @@ def test_forward_opens_only_the_requested_port(machine: SshGuest, person: Person
 
 
 def test_forward_ends_when_ctrl_c_arrives_while_python_deletes_an_object(machine: SshGuest, person: Person) -> None:
+    _forward_ends(machine, person, "class Deleted:\n    def __del__(self):\n        press_ctrl_c()\nDeleted()\n")
+
+
+def test_forward_ends_when_ssh_misses_the_signal(machine: SshGuest, person: Person) -> None:
+    stop_ssh = "import os\nfor pid in children():\n    os.kill(pid, signal.SIGSTOP)\n"
+    _forward_ends(machine, person, stop_ssh + "press_ctrl_c()\n")
+
+
+def _forward_ends(machine: SshGuest, person: Person, when_forwarding: str) -> None:
     program = person.folder / "forward.py"
     program.write_text(
         "import signal\nfrom pathlib import Path, PosixPath\nfrom paddock import process\n"
         "from paddock.guests.ssh import SshGuest\n"
-        "class Deleted:\n    def __del__(self):\n        signal.raise_signal(signal.SIGINT)\n"
+        "def press_ctrl_c():\n    signal.raise_signal(signal.SIGINT)\n"
+        "def children():\n    return map(int, Path('/proc/thread-self/children').read_text().split())\n"
         "run = process.run\n"
-        "def interrupted(argv):\n    result = run(argv)\n    Deleted()\n    return result\n"
+        f"def interrupted(argv):\n    result = run(argv)\n    exec({when_forwarding!r}, globals())\n    return result\n"
         "process.run = interrupted\n"
         f"print('ended with', {machine!r}.forward({free_port()}, 1))\n"
     )
