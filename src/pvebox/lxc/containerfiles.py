@@ -98,9 +98,9 @@ def write_host_trust(root: ContainerRoot) -> None:
             root.write(target, source.read_bytes())
 
 
-def new_host_keys(hostname: str) -> dict[str, bytes]:
-    """Create ssh host keys and return them by file name."""
-    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
+def new_host_keys(hostname: str, below: Path) -> dict[str, bytes]:
+    """Create ssh host keys in a new directory below another, and return them by file name."""
+    with tempfile.TemporaryDirectory(dir=below) as directory, ThreadPoolExecutor() as pool:
         made = [
             pool.submit(
                 run,

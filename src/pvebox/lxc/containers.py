@@ -85,7 +85,7 @@ class LxcContainers:
     def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive into a container's mounts, with the ids of the container's root."""
         hostname = (spec.config.text("hostname") or "localhost").split(".", 1)[0]
-        self._keys[spec.vmid] = self._pool.submit(containerfiles.new_host_keys, hostname)
+        self._keys[spec.vmid] = self._pool.submit(containerfiles.new_host_keys, hostname, self._names.state)
         with self._trees.mounted(spec, f"create{spec.vmid}") as root:
             packing.unpack(archive, root, task)
             return Unpacked(systemd=containerfiles.systemd_version(ContainerRoot(root)))
