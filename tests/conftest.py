@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from levels import LEVEL
 from paddock import secret
 
 if TYPE_CHECKING:
     from live.node import Node
 
-# Seconds of each test file, from an earlier run. PADDOCK_WEIGHTS=write ./test writes them again.
+# Seconds of each test file by level, from earlier runs. PADDOCK_WEIGHTS=write ./test writes those of its level again.
+# A level that does not list a file has the seconds of the default level.
 WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
 # Seconds of a file that is not listed there. Live tests are slow, so a new one starts early.
 NEW_LIVE_FILE, NEW_FILE = 120.0, 1.0
@@ -34,6 +36,9 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     if "PYTEST_XDIST_WORKER" in os.environ:
         signal.signal(signal.SIGINT, _interrupt)
+    elif signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell lets its background jobs ignore Ctrl-C. The programs that the tests interrupt would inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -81,7 +86,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Start the slowest test files first if several workers share the tests, so that all end at about the same time."""
     if not config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return
-    weights = json.loads(WEIGHTS.read_text())
+    known = json.loads(WEIGHTS.read_text())
+    weights = {**known["default"], **known.get(LEVEL, {})}
     live = {_file(item.nodeid) for item in items if item.get_closest_marker("live")}
 
     def weight(item: pytest.Item) -> float:
@@ -114,12 +120,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _write_weights(tests: list[pytest.TestReport]) -> None:
-    """Write down how long each file took that takes a second or more."""
+    """Write down how long each file took that takes a second or more at this level."""
     seconds: Counter[str] = Counter()
     for report in tests:
         seconds[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
     rounded = {file: round(total) for file, total in sorted(seconds.items()) if total >= 1}
-    WEIGHTS.write_text(json.dumps(rounded, indent=2) + "\n")
+    known = {**json.loads(WEIGHTS.read_text()), LEVEL: rounded}
+    WEIGHTS.write_text(json.dumps(known, indent=2) + "\n")
 
 
 @pytest.fixture(scope="session")
