@@ -17,11 +17,12 @@ its request. It understands these prompts:
 
 With a log it records each prompt that it answers, with the time.
 
-    python -m pvebox.model --host 127.0.0.1 --port 0 --key sk-stand-in --log answered.jsonl
+    python -m pvebox.model --host 127.0.0.1 --port 0 --key-file model.key --log answered.jsonl
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import hmac
@@ -38,6 +39,7 @@ from typing import Any, Final
 from pvebox.standin import StandIn, parser, run, serving
 
 MODEL: Final = "stand-in"
+_KEY_HELP: Final = "file with the bearer key that clients must send (default: no key needed)"
 UNKNOWN: Final = "I do not know."
 LARGEST_REQUEST: Final = 32 * 1024 * 1024
 
@@ -354,9 +356,17 @@ def serve(host: str = "127.0.0.1", port: int = 0, key: str | None = None, log: P
         yield f"{url}/v1"
 
 
+def _first_line(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").partition("\n")[0]
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{path} cannot be read: {error.strerror}") from None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     options = parser("pvebox.model", "Serve a stand-in for a language model, with an OpenAI-compatible API.")
-    options.add_argument("--key", help="bearer key that clients must send (default: no key needed)")
+    # A file, because every account on the machine can read the arguments of a process.
+    options.add_argument("--key-file", type=_first_line, metavar="FILE", dest="key", help=_KEY_HELP)
     options.add_argument("--log", type=Path, help="file to which a line is added for each answered prompt")
     return run(options, argv, lambda args: serve(args.host, args.port, args.key, args.log))
 

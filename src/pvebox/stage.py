@@ -50,8 +50,11 @@ def node_server(folder: Path) -> Iterator[dict[str, Any]]:
 
 def model_server(folder: Path, host: str) -> AbstractContextManager[dict[str, Any]]:
     """Run the stand-in model, which answers only from the text of each request, and logs the prompts."""
-    log = str(folder / ANSWERED)
-    return server(folder, "pvebox.model", "--host", host, "--port", "0", "--key", MODEL_KEY, "--log", log)
+    key = folder / "model.key"
+    key.touch(0o600)
+    key.write_text(MODEL_KEY)
+    words = ("--host", host, "--port", "0", "--key-file", str(key), "--log", str(folder / ANSWERED))
+    return server(folder, "pvebox.model", *words)
 
 
 @contextmanager

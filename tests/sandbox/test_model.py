@@ -256,16 +256,25 @@ def test_the_log_has_each_answered_prompt_with_its_time(tmp_path: Path) -> None:
     assert before <= lines[0]["at"] <= lines[1]["at"] <= time.time()
 
 
-def test_the_model_runs_as_a_program_until_sigterm() -> None:
-    command = [sys.executable, "-m", "pvebox.model", "--port", "0", "--key", "sk-test"]
+def test_the_model_runs_as_a_program_until_sigterm(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("sk-test\n")
+    command = [sys.executable, "-m", "pvebox.model", "--port", "0", "--key-file", str(tmp_path / "key")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             url = json.loads(process.stdout.readline())["url"]
             assert fetch(f"{url}/models")[0] == 200
+            assert fetch(f"{url}/models", key="sk-wrong")[0] == 401
         finally:
             process.terminate()
         assert process.wait(10) == 0
+
+
+def test_a_key_file_that_is_absent_is_reported(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pvebox.model", "--key-file", str(tmp_path / "absent")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 2
+    assert f"{tmp_path}/absent cannot be read: No such file or directory" in done.stderr
 
 
 def test_a_port_in_use_is_reported_with_its_number() -> None:
