@@ -150,6 +150,7 @@ def test_ctrl_c_at_a_question_denies_it_and_stops_the_answer(tmp_path: Path) -> 
         person.expect("> ")
         person.type("go\n")
         person.expect("[d] deny: ")
+        time.sleep(0.5)  # until the line editor waits for keys
         person.type("\x03")
         person.expect("stopped")
         assert (agent.bodies("/stop"), agent.bodies("/approval")) == ([{}], [])
