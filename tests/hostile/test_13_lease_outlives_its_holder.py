@@ -239,6 +239,7 @@ def test_no_second_machine_gets_the_lease_while_an_agent_without_root_ends(machi
     uid = machine.root("id -u someone")
     host = replace(machine, account="someone")
     host.becomes("web", runtime="systemd")
+    del host.agent["user"]  # the agent runs in the account
     become = f"setpriv --reuid {uid} --regid {uid} --init-groups env HOME=/home/someone XDG_RUNTIME_DIR=/run/user/{uid}"
     watched = Watched(host, SHORT, "/home/someone/.config/systemd/user", f"{become} systemctl --user", int(uid))
     watched.brings_up()
