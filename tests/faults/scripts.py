@@ -2,14 +2,17 @@
 
 They run on a copy-on-write view of this machine (tests/hostile/ground.py), with stubs for systemd and the engines. One
 program on the machine makes all kills of a script: it puts the files back, runs the script until a command, runs the
-same script again, and compares the files with those of a script that was not killed.
+same script again, and compares the files with those of a script that was not killed. A kill before which no file has
+changed since the last one would leave the same, and is not tried (tests/killed_script.py).
 """
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import random
+import signal
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +20,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+import killed_script
 from hostile import agents
 from hostile.ground import ATTACKER, Machine
 from hostile.test_07_names import DOCKER
-from hostile.test_11_cut_off_before_restart import KILLED
 from hostile.test_25_rename import SYSTEMCTL
 from hostile.test_property import own_text, workload
 from paddock.runtimes import Runtime
@@ -32,6 +35,9 @@ Command = tuple[Sequence[str], bytes]  # argv and stdin
 # Where these scripts change something.
 FOLDERS: Final = ("/etc/paddock", "/opt/paddock", "/var/lib/paddock", "/srv", "/etc/systemd/system", "/etc/ssh")
 FILES: Final = ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow")
+ACTIVE: Final = "/run/active-*"  # the units that run, for the stub of systemd
+# Where else a script could leave something.
+ASIDE: Final = ("/run", "/tmp")
 # Their contents are random, if they are created again.
 RANDOM: Final = ("generated.env", ".paddock/identity", "/etc/ssh/ssh_host", "shadow")
 HOSTKEY: Final = resources.files("paddock.places.proxmox") / "hostkey.sh"
@@ -63,76 +69,65 @@ ELSEWHERE: Final = {
     "base.sh": "the engine makes the image; the next run removes the container (tests/live/test_engine.py)",
 }
 
-_NEVER: Final = 10**6  # more commands than any script has
-_AT_ONCE: Final = 40
 _EMPTY: Final = """
 rm -rf /etc/paddock /opt/paddock /var/lib/paddock /srv/* /etc/systemd/system/paddock-* /run/active-*
 mkdir -p /srv/containers /opt/paddock /var/lib/paddock
 userdel mallory 2>/dev/null || true
 """
-# Runs on the machine. Its input is JSON, and its output a JSON line for each kill.
-_LOOP: Final = r"""
-import hashlib, json, os, shutil, subprocess, sys
+# Runs on the machine. Its input is JSON, and its output a JSON line about the script and one for each kill.
+_LOOP: Final = (
+    inspect.getsource(killed_script)
+    + r"""
+import glob, json, shutil, sys
 order = json.load(sys.stdin)
-folders, files = order["folders"], order["files"]
-before, killed, later = ([(argv, stdin.encode("latin-1")) for argv, stdin in order[key]] for key in
-                         ("before", "killed", "later"))
-os.environ |= {"KILL_AT": "0", "COUNT_FILE": "/run/count"}
+before, killable, later = ([(argv, stdin.encode("latin-1")) for argv, stdin in order[key]] for key in
+                           ("before", "killed", "later"))
+
+def there():
+    return [path for path in (*order["folders"], *order["files"], *glob.glob(order["active"])) if os.path.exists(path)]
 
 def save():
-    there = [path for path in (*folders, *files) if os.path.lexists(path)]
-    subprocess.run(["tar", "-cpf", "/run/saved.tar", *there], check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["tar", "-cpf", "/run/saved.tar", *there()], check=True, stderr=subprocess.DEVNULL)
 
 def put_back():
-    for folder in filter(os.path.isdir, folders):
-        for name in os.listdir(folder):
-            path = f"{folder}/{name}"
+    for top in there():
+        for path in [f"{top}/{name}" for name in os.listdir(top)] if os.path.isdir(top) else [top]:
             shutil.rmtree(path) if os.path.isdir(path) and not os.path.islink(path) else os.unlink(path)
     subprocess.run(["tar", "-xpf", "/run/saved.tar", "-C", "/"], check=True)
 
-def run(command, at=0):
+def run(command):
     argv, stdin = command
-    done = subprocess.run(argv, input=stdin, env={**os.environ, "KILL_AT": str(at)}, capture_output=True)
+    done = subprocess.run(argv, input=stdin, capture_output=True)
     return done.returncode, done.stderr.decode(errors="replace")[-300:]
 
-def described(path):
-    facts = os.lstat(path)
-    text = ""
-    if os.path.islink(path):
-        text = os.readlink(path)
-    elif os.path.isfile(path) and not any(word in path for word in order["random"]):
-        with open(path, "rb") as file:
-            text = hashlib.sha256(file.read()).hexdigest()[:12]
-    return f"{facts.st_mode:o} {facts.st_uid}:{facts.st_gid} {text}"
-
 def seen():
-    paths = {path for path in files if os.path.exists(path)}
-    for folder in folders:
-        for where, names, leaves in os.walk(folder):
-            paths |= {os.path.join(where, name) for name in (*names, *leaves) if not name.endswith(".pyc")}
-    return {path: described(path) for path in paths}
+    found = files_below(there())
+    return {path: "" if any(word in path for word in order["random"]) else text for path, text in found.items()}
 
 for command in before:
     code, said = run(command)
     assert code == 0, (command[0][3:], said)
 save()
 known = seen()
-whole = [run(command) for command in (*killed, *later)]
-with open("/run/count") as file:
-    commands = int(file.read())
+if order["at"] is None:
+    print(json.dumps(commands(*killable[0], os.environ, lambda: files_below([*there(), *order["aside"]]))))
+    put_back()
+    sys.exit()
+codes = [run(command) for command in (*killable, *later)]
 wanted = seen()
-print(json.dumps({"commands": commands, "codes": whole}), flush=True)
+print(json.dumps(codes), flush=True)
 for at in order["at"]:
     put_back()
-    code = run(killed[0], at)[0]
-    there = seen()
-    again = [run(command) for command in (*killed, *later)]
+    code, _ = watch(*killable[0], os.environ, lambda number: number == at)
+    left = seen()
+    again = [run(command) for command in (*killable, *later)]
     now = seen()
     differ = [f"{path}: {wanted.get(path)} became {now.get(path)}" for path in sorted({*now, *wanted})
               if now.get(path) != wanted.get(path)]
-    lost = [path for path in order["kept"] if there.get(path) != known[path]]
+    lost = [path for path in order["kept"] if left.get(path) != known[path]]
     print(json.dumps({"at": at, "code": code, "again": again, "differ": differ, "lost": lost}), flush=True)
 """
+)
 
 
 @dataclass(frozen=True)
@@ -144,6 +139,7 @@ class Case:
     before: Sequence[Command] = ()
     later: Sequence[Command] = ()  # the next scripts of the same step
     kept: Sequence[str] = ()  # files that no kill may change
+    refusal: int = 0  # the exit code of the same script if the killed one had done everything
 
 
 @dataclass(frozen=True)
@@ -152,6 +148,7 @@ class Kills:
 
     name: str
     commands: int
+    differing: int  # commands at which a kill leaves other files than the kill before it
     tried: int
     problems: Sequence[str]
     lost: Sequence[str]
@@ -206,7 +203,7 @@ def cases() -> Iterator[Case]:
     yield Case("remove", (bee.remove(), b""), ready, kept=[note])
     forget = of_machine.delete_state(bee.agent, bee.paths)
     yield Case("forget", (forget, b""), [*ready, (bee.remove(), b"")])
-    yield Case("create a container", created)
+    yield Case("create a container", created, refusal=75)
     yield Case("recreate a container", renewed, in_box, kept=[note])
     yield Case("apply, in a container", applied(boxed, "blue"), in_box, kept=[note])
     yield Case("record that a container is verified", (boxed.record_verified(bundle.id), b""), in_box, kept=[note])
@@ -247,35 +244,37 @@ def sample(found: Sequence[Case], most: int, seed: int) -> list[Case]:
 
 
 def on(world: Machine, case: Case, most: int | None, seed: int) -> Kills:
-    """Kill a script at all commands, or at some that a seed chooses."""
+    """Kill a script at all commands at which that makes a difference, or at some that a seed chooses."""
     world.stub("systemctl", SYSTEMCTL)
     world.stub("docker", DOCKER)
-    [first, _] = _lines(world, case, [_NEVER])
-    commands = first["commands"]
-    assert all(code == 0 for code, _ in first["codes"]), (case.name, first["codes"])
-    chosen = range(1, commands + 1)
-    at = list(chosen) if most is None else sorted(random.Random(seed).sample(chosen, min(most, commands)))
-    kills = [
-        kill for some in range(0, len(at), _AT_ONCE) for kill in _lines(world, case, at[some : some + _AT_ONCE])[1:]
-    ]
+    [(commands, differing)] = _lines(world, case, None)
+    at = differing if most is None else sorted(random.Random(seed).sample(differing, min(most, len(differing))))
+    codes, *kills = _lines(world, case, at)
+    assert all(code == 0 for code, _ in codes), (case.name, codes)
     problems = [
         f"{case.name}, killed at command {kill['at']} of {commands}: {why}"
         for kill in kills
-        for why in (*kill["differ"], *(said for code, said in kill["again"] if code))
+        for why in (
+            *kill["differ"],
+            *(said for code, said in kill["again"] if code not in (0, case.refusal)),
+            *(["it was not killed"] if kill["code"] != -signal.SIGKILL else ()),
+        )
     ]
     lost = [f"{case.name}, killed at command {kill['at']}: {path}" for kill in kills for path in kill["lost"]]
-    return Kills(case.name, commands, len(kills), problems, lost)
+    return Kills(case.name, commands, len(differing), len(kills), problems, lost)
 
 
-def _lines(world: Machine, case: Case, at: Sequence[int]) -> list[dict[str, Any]]:
+def _lines(world: Machine, case: Case, at: Sequence[int] | None) -> list[Any]:
     order: Mapping[str, Any] = {
-        "before": _texts(case.before, at=False),
-        "killed": _texts([case.killed], at=True),
-        "later": _texts(case.later, at=False),
-        "at": list(at),
+        "before": _texts(case.before),
+        "killed": _texts([case.killed]),
+        "later": _texts(case.later),
+        "at": at,
         "kept": list(case.kept),
         "folders": FOLDERS,
         "files": FILES,
+        "active": ACTIVE,
+        "aside": ASIDE,
         "random": RANDOM,
     }
     world.root(_EMPTY)
@@ -284,14 +283,8 @@ def _lines(world: Machine, case: Case, at: Sequence[int]) -> list[dict[str, Any]
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-def _texts(commands: Sequence[Command], *, at: bool) -> list[tuple[list[str], str]]:
-    return [(_killable(argv) if at else list(argv), stdin.decode("latin-1")) for argv, stdin in commands]
-
-
-def _killable(argv: Sequence[str]) -> list[str]:
-    """Return the command with a text that kills itself at command $KILL_AT."""
-    at = list(argv).index("-c") + 1
-    return [*argv[: at - 2], "bash", "--posix", "-c", KILLED + argv[at], *argv[at + 1 :]]
+def _texts(commands: Sequence[Command]) -> list[tuple[list[str], str]]:
+    return [(list(argv), stdin.decode("latin-1")) for argv, stdin in commands]
 
 
 def not_covered() -> list[str]:

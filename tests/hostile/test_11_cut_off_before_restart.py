@@ -1,13 +1,14 @@
 """Finding 11: a run killed between switching the bundle and the restart left the process with old keys and settings.
 
 The real scripts run for an account without root, with stubs for `systemctl` and `podman`. The tests kill them at
-different commands. After every kill, the next `up` must leave the agent as the file says.
+every command before which a file has changed. After every kill, the next `up` must leave the agent as the file says.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+import killed_script
+from killed_script import files_below, watch
 from levels import by_level
 from paddock.recipes import load
 from paddock.run.deployment import deployments
@@ -24,8 +27,8 @@ from paddock.run.reporter import Reporter
 from paddock.run.resolve import Resolved, locate, resolve
 from paddock.run.verbs import plan_up
 
-# All commands of all cases take minutes. Otherwise each change takes every 18th, the second one those in between.
-_STRIDE = by_level(36, 18, 1)
+# Otherwise each change takes every third kill, and the second change those in between.
+_STRIDE = by_level(6, 3, 1)
 
 _FILE = """\
 project: home
@@ -63,13 +66,6 @@ case "$*" in
     *'image inspect'*) echo sha256:0123 ;;
     *'container inspect'*identity*) cat "$HOME/identity" ;;
 esac
-"""
-# Put before a script: kills it with SIGKILL at command number $KILL_AT, or counts its commands.
-KILLED = """\
-set -o functrace
-count=0
-trap 'echo "$count" >"$COUNT_FILE"' EXIT
-trap 'count=$((count + 1)); [ "$count" != "$KILL_AT" ] || kill -9 $$ $BASHPID' DEBUG
 """
 
 
@@ -110,20 +106,22 @@ class Account:
         self.apply(deployment, deployment.runtime.apply(deployment.bundle.id))
         return True
 
-    def apply(self, deployment: Resolved, argv: Sequence[str], **environment: str) -> int:
-        archive = deployment.archive()
-        done = subprocess.run(argv, input=archive, env=os.environ | environment, capture_output=True)
-        assert done.returncode in (0, -9), done.stderr.decode()
-        return done.returncode
+    def apply(self, deployment: Resolved, argv: Sequence[str]) -> None:
+        done = subprocess.run(argv, input=deployment.archive(), capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
 
-    def cut_off(self, deployment: Resolved, at: int) -> int:
-        """Apply the bundle and kill it at a command. Return the number of commands, or 0 if it was killed."""
-        argv = list(deployment.runtime.apply(deployment.bundle.id))
-        text = argv.index("-c") + 1
-        argv[text - 2 : text + 1] = ["bash", "--posix", "-c", KILLED + argv[text]]
-        count = self.home.parent / "count"
-        killed = self.apply(deployment, argv, KILL_AT=str(at), COUNT_FILE=str(count))
-        return 0 if killed else int(count.read_text())
+    def commands(self, deployment: Resolved) -> tuple[int, list[int]]:
+        """Apply the bundle. Return how many commands that takes, and before which a kill leaves other files."""
+        argv = deployment.runtime.apply(deployment.bundle.id)
+        return killed_script.commands(
+            argv, deployment.archive(), os.environ, lambda: files_below([str(self.home), os.environ["XDG_RUNTIME_DIR"]])
+        )
+
+    def cut_off(self, deployment: Resolved, at: int) -> None:
+        """Apply the bundle and kill it at a command."""
+        argv = deployment.runtime.apply(deployment.bundle.id)
+        code, said = watch(argv, deployment.archive(), os.environ, lambda number: number == at)
+        assert code == -signal.SIGKILL, said
 
 
 @pytest.fixture
@@ -160,10 +158,11 @@ def test_the_up_after_a_killed_run_restarts_the_process_with_the_new_bundle(
     account.write(runtime, **before | change)
     stale = []
     with account.deployment() as deployment:
-        commands = account.cut_off(deployment, 0)
+        commands, differing = account.commands(deployment)
         wanted = account.running if runtime != "process" else ""
         assert commands > 40
-        for at in range(1 if "key" in change else 1 + _STRIDE // 2, commands + 1, _STRIDE):
+        assert len(differing) > 4
+        for at in differing[0 if "key" in change else _STRIDE // 2 :: _STRIDE]:
             shutil.rmtree(account.home)
             shutil.copytree(saved, account.home, symlinks=True)
             account.cut_off(deployment, at)

@@ -10,7 +10,7 @@ import pytest
 from hostile import agents
 from hostile.ground import Machine, as_root
 from hostile.test_07_names import DOCKER
-from hostile.test_11_cut_off_before_restart import KILLED
+from killed_script import KILLED
 from levels import by_level
 from paddock.process import Result
 from paddock.runtimes import Runtime

@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from deployed import Deployed, NodeConsole, by_engine, node_state, prepare_machine, put_on, sandbox, shell
-from hostile.test_11_cut_off_before_restart import KILLED
+from killed_script import KILLED
 from levels import by_level, slow_proof
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for

@@ -16,8 +16,10 @@ manager=$1 root=$2 id=$3 replace=$4 formers=$5
 . ./engine/layered.sh
 
 receive
-[ -n "$replace" ] || ! "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1 ||
+if [ -z "$replace" ] && "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1; then
+    rm -rf "$root/incoming"
     fail 75 "there is a container $CONTAINER already"
+fi
 prepare
 (umask 022 && mkdir -p "${STORE%/*}") # the container mounts it, even if there is no code yet
 drop_container "$ENGINE" "$CONTAINER.new" "$AGENT" # of an interrupted run; an id has no dot
