@@ -15,6 +15,7 @@ import pytest
 
 from faults.disks import checksum
 from faults.killing import Ask
+from killed_script import files_below
 from paddock.errors import PaddockError
 from paddock.guests import Guest
 from paddock.places import AnyPlace
@@ -119,6 +120,10 @@ class AccountWorld:
         """Start the program in this copy of the process."""
         if self._paused:
             self.program.start(self._paused)
+
+    def facts(self) -> object:
+        """Return everything that a killed run leaves: the files, and the version that runs."""
+        return files_below([str(self.folder)]), self.program.version if self.program.running else None
 
     def services(self) -> Mapping[str, Callable[..., Any]]:
         return {

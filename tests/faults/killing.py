@@ -31,6 +31,7 @@ from paddock.run.reporter import AgentReporter
 BEFORE, AFTER = "before", "after"
 _LONGEST: Final = 300  # seconds of one kill with everything after it
 BETWEEN: Final = "-"  # no step runs
+IN_STREAM: Final = "in a stream"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,10 @@ Ask = Callable[..., Any]  # the name of a service of the world, and its argument
 
 class World(Protocol):
     """What stays when a run is killed."""
+
+    def facts(self) -> object:
+        """Return everything that a killed run leaves. Two points with equal facts are the same moment."""
+        ...
 
     def services(self) -> Mapping[str, Callable[..., Any]]:
         """Return what a run may ask for, by name."""
@@ -187,7 +192,7 @@ def _watch_programs(guest: Any, reach: Callable[[str], None]) -> None:
         def stream() -> Iterator[Pipes]:
             reach("before a stream")
             with piped(self, argv) as pipes:
-                reach("in a stream")
+                reach(IN_STREAM)
                 yield pipes
             reach("after a stream")
 

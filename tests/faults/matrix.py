@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cases import DATA, read_case
-from faults.killing import AFTER, BEFORE, Point, in_fork, run_apart
+from faults.killing import AFTER, BEFORE, IN_STREAM, Point, in_fork, run_apart
 from paddock.errors import PaddockError
 
 VERBS: Final = (
@@ -113,6 +113,7 @@ class Outcome:
     verb: str
     scenario: str
     point: Point
+    same: Sequence[Point] = ()  # the points at which a kill leaves the same, this one included
     problems: Sequence[str] = ()  # why it did not converge
     lost: Sequence[str] = ()  # what was lost
 
@@ -133,7 +134,8 @@ class Stage:
         self.world.pause()
         shutil.rmtree(self.saved, ignore_errors=True)
         shutil.copytree(folder, self.saved, symlinks=True)
-        self.points, self.reference = self._fresh(self._whole)
+        self.points: Sequence[Point]
+        self.points, self.moments, self.reference = self._fresh(self._whole)
 
     def _fresh(self, work: Callable[[], Any]) -> Any:
         """Do something in a copy of the prepared world."""
@@ -145,14 +147,25 @@ class Stage:
         shutil.copytree(self.saved, self.folder, symlinks=True, dirs_exist_ok=True)
         return in_fork(work)
 
-    def _whole(self) -> tuple[Sequence[Point], tuple[Any, Any]]:
+    def _whole(self) -> tuple[Sequence[Point], list[int], tuple[Any, Any]]:
+        """Run the verb to its end. Return its points, the first point of each moment, and the end."""
         self.world.refresh()
-        end = run_apart(self.world, lambda: self.scenario.run(self.world), lambda *_: False)
+        moments, last = list[int](), None
+
+        def look(number: int, point: Point) -> bool:
+            nonlocal last
+            # A program at the other end of a stream runs, which the facts do not show.
+            before, last = last, (point.moment == IN_STREAM, self.world.facts())
+            if last != before:
+                moments.append(number)
+            return False
+
+        end = run_apart(self.world, lambda: self.scenario.run(self.world), look)
         assert end.ok, f"{self.scenario.verb} ({self.scenario.name}) fails without a kill: {end.error}"
         self.world.settle()
         assert not self.world.wrong(), self.world.wrong()
         assert self.scenario.is_done(self.world), f"{self.scenario.name}: the next plan is not empty"
-        return end.points, self._end()
+        return end.points, moments, self._end()
 
     def _end(self) -> tuple[Any, Any]:
         return self.world.summary(), self.scenario.kept(self.world)
@@ -162,10 +175,14 @@ class Stage:
         return {(self.scenario.verb, point.step, point.moment) for point in self.points if point.is_edge}
 
     def chosen(self, most: int | None, seed: int) -> list[int]:
-        """Return the points to kill at: all of them, or some that a seed chooses."""
-        # A point right after another one without a change between them is the same moment.
-        found = list(range(len(self.points)))
+        """Return the points to kill at: one of each moment, or some that a seed chooses."""
+        found = self.moments
         return found if most is None else sorted(random.Random(seed).sample(found, min(most, len(found))))
+
+    def _same(self, at: int) -> Sequence[Point]:
+        """Return the points of the moment that begins with this point."""
+        following = [moment for moment in self.moments if moment > at]
+        return self.points[at : following[0] if following else None]
 
     def kill(self, at: int) -> Outcome:
         """Kill the verb at a point, run it again, and compare the end with that of a run that was not killed."""
@@ -196,7 +213,7 @@ class Stage:
                 problems.append(f"{self.reference[0]} became {summary}")
             if not problems and not scenario.is_done(world):
                 problems.append("the next plan is not empty")
-        return Outcome(scenario.verb, scenario.name, point, problems, lost)
+        return Outcome(scenario.verb, scenario.name, point, self._same(at), problems, lost)
 
     def disturb(self, at: int, happen: Callable[[Any], object], harm: Callable[[Any], list[str]]) -> Outcome:
         """Let something happen at a point of the verb, which goes on, and return what harm it did."""
@@ -228,8 +245,7 @@ class Matrix:
         self.pairs |= stage.pairs
         for outcome in outcomes:
             self.outcomes.append(outcome)
-            if outcome.point.is_edge:
-                self.tried.add((outcome.verb, outcome.point.step, outcome.point.moment))
+            self.tried |= {(outcome.verb, point.step, point.moment) for point in outcome.same if point.is_edge}
 
     @property
     def bad(self) -> list[Outcome]:
@@ -241,14 +257,15 @@ class Matrix:
 
     def table(self) -> str:
         """Return a line for each verb, and the pairs that were not tried."""
-        lines = [f"{'verb':16}{'pairs':>7}{'tried':>7}{'points':>8}{'converged':>11}{'lost':>6}"]
+        lines = [f"{'verb':16}{'pairs':>7}{'tried':>7}{'points':>8}{'kills':>7}{'converged':>11}{'lost':>6}"]
         for verb in [*VERBS, ""]:
             mine = [each for each in self.outcomes if verb in ("", each.verb)]
             pairs = {pair for pair in self.pairs if verb in ("", pair[0])}
             converged = sum(not each.problems for each in mine)
             lost = sum(bool(each.lost) for each in mine)
-            tried = len(pairs & self.tried)
-            lines.append(f"{verb or 'all':16}{len(pairs):7}{tried:7}{len(mine):8}{converged:11}{lost:6}")
+            tried, points = len(pairs & self.tried), sum(len(each.same) for each in mine)
+            lines.append(f"{verb or 'all':16}{len(pairs):7}{tried:7}{points:8}{len(mine):7}{converged:11}{lost:6}")
+        lines.append("one kill for all points between which nothing changes")
         missing = sorted(f"{verb}: {step} {moment}" for verb, step, moment in self.pairs - self.tried)
         if missing and len(missing) < 40:
             lines += ["not tried:", *(f"  {line}" for line in missing)]

@@ -16,6 +16,7 @@ import pytest
 
 from faults.disks import Disks, DiskSsh, claim, identity_of
 from faults.killing import Ask, Shared, share, watch_programs
+from killed_script import files_below
 from paddock.guests import Guest
 from paddock.places.proxmox import place as place_module
 from paddock.places.proxmox import reach as reach_module
@@ -162,6 +163,17 @@ class NodeWorld:
         FastClock.end = time.monotonic() + 200
 
     # A run that can be killed
+
+    def facts(self) -> object:
+        """Return everything that a killed run leaves: files, running containers, and what machines remember."""
+        machines = self.node.machines
+        remembered = repr((machines.inside, machines.host_keys, machines.strays, sorted(self.node.running)))
+        try:
+            files = files_below([str(self.folder)])
+        except FileNotFoundError:  # a task of the node has just renamed it
+            files = None
+        working = files is None or self.node.world.tasks.running()
+        return object() if working else (files, remembered)  # a task that runs changes something at any time
 
     def services(self) -> Mapping[str, Callable[..., Any]]:
         machines = self.node.machines
