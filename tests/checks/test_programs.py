@@ -129,8 +129,8 @@ def test_other_questions_give_way_to_the_prompt(agent: Agent) -> None:
 
 
 def test_other_questions_do_not_wait_for_a_slow_prompt(agent: Agent) -> None:
-    agent.prompt_seconds = 3.5
-    answers([agent.request("/prompt", method="POST", first=True), agent.request("/health")])
+    agent.prompt_seconds = 6.5
+    answers([agent.request("/prompt", method="POST", first=True, seconds=30), agent.request("/health")])
     assert agent.asked == ["/prompt", "/health", "answered"]
 
 

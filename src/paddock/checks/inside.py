@@ -24,7 +24,7 @@ SAMPLE = 200  # lines at the beginning of a part; some have no time
 Json = dict[str, Any]
 
 
-GIVE_WAY = 2  # seconds; a prompt that takes longer waits for a model, and no longer for this machine
+GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
 answered = threading.Event()  # nothing has to give way to the prompt any more
 
 

@@ -18,7 +18,7 @@ from paddock.checks.machine.processes import agents_own
 from paddock.checks.machine.state import lease, state
 
 NO_SUCH_PROGRAM = 127
-GIVE_WAY = 2  # seconds; a prompt that takes longer waits for a model, and no longer for this machine
+GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
 LOOK_AGAIN = 2.0  # seconds after which the processes of an agent that does not answer are looked at
 Json = dict[str, Any]
 
