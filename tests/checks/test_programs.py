@@ -226,3 +226,27 @@ def test_a_program_beside_the_agent_that_cannot_be_started_is_told(agent: Agent,
     found = machine_facts(agent, tmp_path, inside=beside)
     assert found
     assert "No such file" in found["inside"]["refused"]
+
+
+def test_a_program_that_keeps_its_output_open_does_not_delay_a_look_that_is_given_up(
+    agent: Agent, tmp_path: Path
+) -> None:
+    escaped = "import os, time\nif os.fork():\n    time.sleep(60)\nos.setsid()\ntime.sleep(20)"
+    stopped = ["sh", "-c", "sleep 1; printf %s 'process.main=inactive 0 0 1000'"]
+    beside = {"argv": PYTHON, "program": escaped, "load": [], "questions": []}
+    start = time.monotonic()
+    assert machine_facts(agent, tmp_path, only_running=True, supervisor=stopped, inside=beside) is None
+    assert time.monotonic() - start < 15
+
+
+def test_the_other_looks_begin_while_the_agent_still_keeps_silent(agent: Agent, tmp_path: Path) -> None:
+    asked = str(tmp_path / "asked")
+    silent = f"import json, sys, time; json.load(sys.stdin); open({asked!r}, 'w'); time.sleep(9); print('{{}}')"
+    beside = {"argv": PYTHON, "program": silent, "load": [], "questions": []}
+    every: dict[str, Any] = {"etc": str(tmp_path), "files": [], "tree": None, "env_files": [], "own_machine": False}
+    every |= {"search": [], "skip": [], "logs": ["touch", f"{tmp_path}/looked"]}
+    found = machine_facts(agent, tmp_path, all=True, inside=beside, **every)
+    assert found
+    assert found["inside"]["found"] == {}
+    waited = (tmp_path / "looked").stat().st_mtime - (tmp_path / "asked").stat().st_mtime
+    assert 4 < waited < 9
