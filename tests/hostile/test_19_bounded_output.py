@@ -151,7 +151,9 @@ def on_the_machine(text: str, stdin: Any) -> tuple[Any, int]:
 
 @pytest.mark.parametrize("path", ["/", "/missing"])
 def test_an_answer_of_the_agent_to_a_probe_is_cut(server: str, path: str) -> None:
-    reply, grew = on_the_machine(program(LOOPBACK, "paddock.run.request"), {**question(server + path), "env_files": []})
+    reply, grew = on_the_machine(
+        program(LOOPBACK, "paddock.runtimes.request"), {**question(server + path), "env_files": []}
+    )
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
     assert "and was cut" in reply["refused"]
 
@@ -196,7 +198,8 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
         "skip": [],
         "search": [],
         "logs": log,
-        "inside": {"argv": [*FLOOD], "program": "", "questions": []},
+        "health": None,
+        "inside": {"argv": [*FLOOD], "program": "", "load": [], "questions": []},
     }
     found, grew = on_the_machine(program(*MACHINE), asked)
     assert grew < MOST, f"a log, a file and an answer of {MUCH >> 20} MiB each took {grew} MiB of memory"

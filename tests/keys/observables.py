@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, cast
 
 from keys.shapes import AGENT
@@ -142,7 +142,10 @@ def patience(case: Case) -> Any:
     """The seconds that `up` waits for an agent that does not become healthy."""
     with case.world.silent_clock() as clock:
         try:
-            on_machine.OnMachine()._await_health(case.located, cast("Guest", case.world.guest()))
+            guest = cast("Guest", case.world.guest())
+            on_machine.OnMachine()._await_health(
+                case.located, guest, partial(verifying.expect_health, case.located, guest)
+            )
         except PaddockError:
             return clock.now
     raise AssertionError("an agent that does not answer became healthy")

@@ -201,6 +201,7 @@ class NoConnection:
     """Stands for a connection that commands share. A simulated machine needs none."""
 
     control = Path("/nonexistent")
+    is_open = False
 
     @classmethod
     def opened(cls, _: PlayedSsh) -> NoConnection:
@@ -592,6 +593,7 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     def scan(address: str, **_: Any) -> str | None:
         return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"
 
+    monkeypatch.setattr(reach_module, "listens", lambda *_: True)
     monkeypatch.setattr(reach_module, "scan_host_key", scan)
     monkeypatch.setattr(reach_module, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
     monkeypatch.setattr(reach_module, "SharedConnection", NoConnection)

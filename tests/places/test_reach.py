@@ -72,6 +72,7 @@ def _reached(
 ) -> list[str]:
     """Return the recorded host keys."""
     monkeypatch.setattr(reading, "address", lambda client, vmid: "192.0.2.5")
+    monkeypatch.setattr(capacity, "listens", lambda *_: True)
     monkeypatch.setattr(capacity, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
     monkeypatch.setattr(capacity, "read_host_key", lambda node, vmid: f"ssh-ed25519 {KEY}")
     recorded: list[str] = []
@@ -148,3 +149,48 @@ def test_observe_waits_for_a_machine_that_has_just_started(node: Node, monkeypat
     usage = node.machines.usage(CATTLE)
     monkeypatch.setattr(node.machines, "usage", lambda vmid: replace(usage, uptime=3600))
     assert look(node).unreachable is not None
+
+
+class _Connection:
+    """Stands for a shared connection: it opens if the machine has the key that the guest trusts."""
+
+    control = Path("/nonexistent")
+
+    def __init__(self, guest: SshGuest) -> None:
+        self.is_open = guest.host_keys == (f"ssh-ed25519 {KEY}",)
+
+    @classmethod
+    def opened(cls, guest: SshGuest) -> _Connection:
+        return cls(guest)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(("known", "scans"), [(KEY, 0), (f"{KEY[:-1]}A", 1)])
+def test_a_clone_is_connected_to_with_the_key_of_its_template_and_scanned_only_without_it(
+    monkeypatch: pytest.MonkeyPatch, known: str, scans: int
+) -> None:
+    scanned: list[str] = []
+
+    def scan(address: str, **_: Any) -> str:
+        scanned.append(address)
+        return f"ssh-ed25519 {KEY}"
+
+    monkeypatch.setattr(reading, "address", lambda client, vmid: "192.0.2.5")
+    monkeypatch.setattr(capacity, "listens", lambda *_: True)
+    monkeypatch.setattr(capacity, "scan_host_key", scan)
+    monkeypatch.setattr(capacity, "SharedConnection", _Connection)
+    new = f"{KEY[:-1]}B"
+    monkeypatch.setattr(SshGuest, "run", lambda self, argv, **_: Result(tuple(argv), 0, f"ssh-ed25519 {new}", "", 0.0))
+    recorded: list[str] = []
+    reacher = Reacher(cast(Client, _Node([])), Path("id"), None)
+    trust = HostKeyTrust(on_record=[known])
+    if scans:
+        with pytest.raises(Unreachable, match="another ssh host key than the recorded one"):
+            reacher.reach(105, trust, recorded.append, clone=True)
+        assert recorded == []
+    else:
+        assert reacher.reach(105, trust, recorded.append, clone=True)["host key"] == new
+        assert recorded == [f"{KEY},{new}", new]
+    assert len(scanned) == scans

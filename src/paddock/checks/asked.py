@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from paddock.checks.line import Line, Outcome
 from paddock.recipes.checks import Attempt, Check, WriteInto
 from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probes, Request, Verdict, judged
 from paddock.visible import one_line
+
+ANSWER: Final = "answer"  # the check with the prompt, to which the others give way
 
 
 def of_every_agent(agent: str, paths: Paths, probes: Probes) -> Iterator[Check]:
@@ -32,7 +34,7 @@ def of_every_agent(agent: str, paths: Paths, probes: Probes) -> Iterator[Check]:
             yield Check("health", health.request, health.judge, logs, quick=True)
     if probes.prompt:
         hint = f"the checks of the model may tell why; else {logs}"
-        yield Check("answer", probes.prompt.request, probes.prompt.judge, hint)
+        yield Check(ANSWER, probes.prompt.request, probes.prompt.judge, hint)
 
 
 def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from paddock.checks.asked import ANSWER
 from paddock.checks.subject import Subject
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
@@ -14,15 +15,20 @@ from paddock.guests import Guest, expect
 from paddock.recipes.checks import Attempt, Connect, Databases, LogLines, ReadFile, WriteInto
 from paddock.recipes.workload import OpenPort, Request
 from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.program import program
+from paddock.runtimes.program import on_demand
 
 # Folders that are searched for secrets after the others, because an agent can fill them with files, and the search ends
 # after some seconds.
 _OPEN_FOLDERS: Final = ("/run", "/tmp", "/var/tmp")  # noqa: S108
 SECONDS: Final = 150
+_LOOPBACK: Final = "paddock.runtimes.loopback"
 MACHINE: Final = [
-    f"paddock.checks.machine.{name}"  # each may import the ones before it
-    for name in ("files", "processes", "output", "state", "shipped", "isolation", "ports", "leaks", "main")
+    _LOOPBACK,
+    "paddock.runtimes.request",
+    *(
+        f"paddock.checks.machine.{name}"  # each may import the ones before it
+        for name in ("files", "processes", "output", "state", "shipped", "isolation", "ports", "leaks", "main")
+    ),
 ]
 _KINDS: Final[Mapping[type, str]] = {
     Request: "request",
@@ -45,11 +51,18 @@ class RuntimeArgvs:
     logs: Sequence[str]
 
 
-def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) -> dict[str, Any]:
-    """Return the facts about the agent; with ``quick``, only those that a quick verification needs."""
-    argv = ["python3", "-I", "-c", machine_program()]
-    asked = question(subject, argvs, quick=quick)
-    found = facts(expect(guest, "looking at the agent", argv, stdin=asked, deadline=SECONDS))
+def look(
+    guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool, health: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the facts about the agent; with ``quick``, only those that a quick verification needs.
+
+    With ``health``, a question that the agent answers once it is healthy, it is asked first. The fact ``health`` is the
+    reply. It is the only fact if the reply is not the wanted one.
+    """
+    argv = ["python3", "-I", "-S", "-c", machine_program()]
+    asked = question(subject, argvs, quick=quick, health=health)
+    deadline = SECONDS + (health["patience"] if health else 0)
+    found = facts(expect(guest, "looking at the agent", argv, stdin=asked, deadline=deadline))
     if found is None:
         raise PaddockError(f"the program of verify on {guest.name} printed no facts")
     return found
@@ -57,7 +70,7 @@ def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) ->
 
 def machine_program() -> str:
     """Return the Python program that reads a question on the machine and prints facts."""
-    return program(*MACHINE)
+    return on_demand(*MACHINE)
 
 
 def facts(printed: str) -> dict[str, Any] | None:
@@ -68,12 +81,20 @@ def facts(printed: str) -> dict[str, Any] | None:
         return None
 
 
-def question(subject: Subject, argvs: RuntimeArgvs, *, quick: bool, only_running: bool = False) -> bytes:
+def question(
+    subject: Subject,
+    argvs: RuntimeArgvs,
+    *,
+    quick: bool,
+    only_running: bool = False,
+    health: Mapping[str, Any] | None = None,
+) -> bytes:
     """Return the question for the program. With ``only_running``, it prints nothing unless the agent is running."""
     paths, own = subject.paths, f"{subject.paths.state}/.paddock"
     asked = {
         "all": not quick,
         "only_running": only_running,
+        "health": health,
         "supervisor": list(argvs.inspect),
         "processes": list(subject.processes),
         "lease_file": f"{own}/lease",
@@ -91,9 +112,10 @@ def question(subject: Subject, argvs: RuntimeArgvs, *, quick: bool, only_running
         "logs": list(argvs.logs),
         "inside": {
             "argv": list(argvs.enter),
-            "program": program("paddock.runtimes.loopback", "paddock.checks.inside"),
+            "program": on_demand(_LOOPBACK, "paddock.checks.inside"),
+            "load": [] if quick else [_LOOPBACK],  # before it gets the questions
             "questions": [
-                {"kind": _KINDS[type(check.question)], **asdict(check.question)}
+                {"kind": _KINDS[type(check.question)], "first": check.name == ANSWER, **asdict(check.question)}
                 for check in subject.questions(quick=quick)
             ],
         },

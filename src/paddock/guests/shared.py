@@ -53,6 +53,11 @@ class SharedConnection:
             time.sleep(0.005)
         return self.control
 
+    @property
+    def is_open(self) -> bool:
+        """Whether commands can use the connection."""
+        return self.control.exists() and self._child.poll() is None
+
     def close(self) -> None:
         """End the connection."""
         self._opened.close()

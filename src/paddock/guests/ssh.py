@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -257,6 +258,18 @@ def _memory_folder() -> tempfile.TemporaryDirectory[str]:
     in_memory = [os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", None]  # noqa: S108 - created with mkdtemp
     folder = next(path for path in in_memory if path is None or os.access(path, os.W_OK | os.X_OK))
     return tempfile.TemporaryDirectory(prefix="paddock-", dir=folder)
+
+
+def listens(address: str, seconds: float, port: int = 22) -> bool:
+    """Wait until a machine accepts connections, at most some seconds, or two where nothing refuses them."""
+    end = time.monotonic() + seconds
+    while True:
+        with suppress(OSError):
+            socket.create_connection((address, port), timeout=2).close()
+            return True
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
 
 
 def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:

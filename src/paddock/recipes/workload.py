@@ -203,17 +203,20 @@ class OpenPort:
 
 @frozen
 class Page:
-    """A URL on the machine's loopback that must answer with a certain status."""
+    """A URL on the machine's loopback that must answer with a certain status, and perhaps with certain values."""
 
     url: str
     status: int = 200
+    values: tuple[tuple[str, str], ...] = ()  # keys of the JSON object in the answer, each with its value
 
     @property
     def request(self) -> Request:
         return Request("GET", self.url, seconds=5)
 
     def judge(self, answer: Answer) -> Verdict:
-        return Verdict(answer.status == self.status, f"{self.url} answered {answer.status}")
+        found = answer.body if isinstance(answer.body, dict) else {}
+        ok = answer.status == self.status and all(found.get(key) == value for key, value in self.values)
+        return Verdict(ok, f"{self.url} answered {answer.status}")
 
 
 # How a running agent shows that it is healthy. With None, an agent that runs counts as healthy.

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
-from paddock.recipes.workload import Answer, Command, Health, OpenPort, Paths, Probe, Verdict, judged
+from paddock.recipes.workload import Answer, Command, Health, OpenPort, Page, Paths, Probe, Verdict, judged
 from paddock.runtimes import Runtime
 from paddock.runtimes.program import program
 
@@ -19,11 +19,8 @@ _COMMAND_SECONDS: Final = 30
 
 def ask(guest: Guest, paths: Paths, probe: Probe, *, patience: float = 0.0) -> Verdict:
     """Make a probe's request on the machine and return the verdict. Repeat it while nothing listens there."""
-    question = {**asdict(probe.request), "env_files": env_files(paths)}
-    reply = _reply(guest, question, probe.request.seconds, patience)
-    if "refused" in reply:
-        return Verdict(False, str(reply["refused"]))
-    return judged(probe.judge, Answer(reply["status"], reply["body"]))
+    reply = _reply(guest, _question(paths, probe), probe.request.seconds, patience)
+    return _verdict(probe, reply)
 
 
 def env_files(paths: Paths) -> list[str]:
@@ -43,18 +40,51 @@ def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Health, *, pat
         case Command(argv):
             result = guest.run(runtime.enter(argv), deadline=_COMMAND_SECONDS)
             return health.judge({"code": result.code})
-        case OpenPort(port):
-            reply = _reply(guest, {"port": port, "seconds": _CONNECT_SECONDS}, _CONNECT_SECONDS, patience)
+        case _:
+            seconds = _CONNECT_SECONDS if isinstance(health, OpenPort) else health.request.seconds
+            return judged_health(health, _reply(guest, _question(paths, health), seconds, patience))
+
+
+def health_question(paths: Paths, health: Health, patience: float) -> dict[str, Any] | None:
+    """Return the question whose reply tells whether the agent is healthy; None if a program has to be run for that."""
+    match health:
+        case None | Command():
+            return None
+        case OpenPort():
+            wanted: dict[str, Any] = {}
+        case Page(_, status, values):
+            wanted = {"status": status, "values": values}
+    return {**_question(paths, health), "patience": patience, "wanted": wanted}
+
+
+def judged_health(health: Health, reply: Mapping[str, Any]) -> Verdict:
+    """Return the verdict on the reply to the question of an agent's health."""
+    match health:
+        case None | Command():
+            raise TypeError("the health of this agent is no question")
+        case OpenPort():
             return Verdict(False, str(reply["refused"])) if "refused" in reply else health.judge(reply)
         case _:
-            return ask(guest, paths, health, patience=patience)
+            return _verdict(health, reply)
+
+
+def _question(paths: Paths, probe: Probe | OpenPort) -> dict[str, Any]:
+    if isinstance(probe, OpenPort):
+        return {"port": probe.port, "seconds": _CONNECT_SECONDS}
+    return {**asdict(probe.request), "env_files": env_files(paths)}
+
+
+def _verdict(probe: Probe, reply: Mapping[str, Any]) -> Verdict:
+    if "refused" in reply:
+        return Verdict(False, str(reply["refused"]))
+    return judged(probe.judge, Answer(reply["status"], reply["body"]))
 
 
 def _reply(guest: Guest, question: Mapping[str, Any], seconds: float, patience: float) -> dict[str, Any]:
     printed = expect(
         guest,
         "asking the agent",
-        ["python3", "-I", "-c", program("paddock.runtimes.loopback", "paddock.run.request")],
+        ["python3", "-I", "-c", program("paddock.runtimes.loopback", "paddock.runtimes.request")],
         stdin=json.dumps({**question, "patience": patience}).encode(),
         deadline=seconds + patience + 20,
     )

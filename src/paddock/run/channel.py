@@ -19,7 +19,7 @@ from paddock.run.ask import env_files
 from paddock.runtimes.program import program
 from paddock.visible import one_line
 
-_MODULES: Final = ("paddock.runtimes.loopback", "paddock.run.request", "paddock.run.relay")
+_MODULES: Final = ("paddock.runtimes.loopback", "paddock.runtimes.request", "paddock.run.relay")
 _LONGEST_LINE: Final = 16 << 20  # what the relay prints of the longest line or body that it reads
 _GRACE: Final = 20.0  # seconds for the machine, beyond those of a request
 

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Final, assert_never
+from functools import partial
+from typing import Final, TypeVar, assert_never
 
 from paddock.checks.line import as_text
 from paddock.checks.look import facts, machine_program
@@ -47,23 +48,29 @@ from paddock.plan.actions import (
 )
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed, overheard
-from paddock.recipes.workload import Verdict
 from paddock.run import mounts, restoring, upgrading
-from paddock.run.ask import healthy
 from paddock.run.container import get_image, pull_image, remove_container, start_engine, try_image, usable_image
 from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 from paddock.run.saved_states import destination_of_states
-from paddock.run.verify import is_healthy, ports_of_others, quick_question, verify_when_settled
+from paddock.run.verify import (
+    Unhealthy,
+    expect_health,
+    is_healthy,
+    ports_of_others,
+    quick_question,
+    verify_when_healthy,
+    verify_when_settled,
+)
 from paddock.runtimes import FORMER, UNSAVED, codetree, machine
 from paddock.runtimes.engine import UNSEEN
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines, one_line
 
-_PATIENCE: Final = 3.0  # seconds that the machine waits for the agent to listen, before its units are looked at
 # Actions during which a person sees the newest line of what their programs print.
 _LONG: Final = (InstallContents, InstallPackages, InstallCode, GetImage, PullImage, TryImage, CreateContainer)
+_More = TypeVar("_More")
 
 
 class OnMachine:
@@ -147,7 +154,8 @@ class OnMachine:
                 upgrading.save_state(agent, reach(), action, seen.agent)
             case StartAgent():
                 expect(reach(), f"starting {agent.name}", agent.runtime.start(), deadline=180)
-                self._await_health(agent, reach())
+                guest = reach()
+                self._await_health(agent, guest, partial(expect_health, agent, guest))
             case SwapState():
                 restoring.restoration(agent, reach(), "swap")
             case SettleState():
@@ -161,33 +169,28 @@ class OnMachine:
             case _:
                 assert_never(action)
 
-    def _await_health(self, agent: Located, guest: Guest) -> None:
-        """Wait until the agent is healthy."""
-        probe = agent.probes("").health
+    def _await_health(self, agent: Located, guest: Guest, ask: Callable[[float], _More | Unhealthy]) -> _More:
+        """Wait until the agent is healthy. ``ask`` gets the seconds that are left; return what it finds in the end."""
         end = time.monotonic() + agent.spec.verify.timeout
         pause = 0.1
-
-        def asked() -> Verdict:
-            # Waiting on the machine takes no further connections. A failed unit is noticed between two waits.
-            patience = max(min(_PATIENCE, end - time.monotonic()), 0.0)
-            return healthy(guest, agent.paths, agent.runtime, probe, patience=patience)
-
-        while not (health := asked()).ok:
+        # Waiting on the machine takes no further connections. A failed unit is noticed between two waits.
+        while isinstance(asked := ask(max(end - time.monotonic(), 0.0)), Unhealthy):
             found = _observed(agent, guest)
             failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
-                what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
+                what = found.said or (f"{', '.join(failed)} failed" if failed else asked.evidence)
                 hint: str | None = f"`paddock logs {agent.name}` shows more"
                 if isinstance(agent, Resolved) and (others := ports_of_others(agent, guest)):
                     what, hint = others.evidence, others.hint
                 raise PaddockError(f"{agent.name} did not become healthy: {one_line(what)}", hint=hint)
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
+        return asked
 
     def _await_answer(self, agent: Resolved, guest: Guest) -> None:
-        """Wait until the agent is healthy, then verify it."""
-        self._await_health(agent, guest)
-        report = verify_when_settled(agent, guest)
+        """Wait until the agent is healthy, and verify it."""
+        first = self._await_health(agent, guest, partial(verify_when_healthy, agent, guest))
+        report = verify_when_settled(agent, guest, first)
         agent.reporter.journal("verified", lines=[line.as_data() for line in report.lines])
         if not report.ok:
             count = f"{len(report.failed)} of {len(report.lines)}"

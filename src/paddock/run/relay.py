@@ -14,8 +14,8 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from paddock.run.request import secret
 from paddock.runtimes.loopback import MOST, request
+from paddock.runtimes.request import secret
 
 printing = threading.Lock()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, overload
 from urllib.parse import urlsplit
 
 from paddock.checks import asked, egress, judge, sockets
@@ -21,7 +21,7 @@ from paddock.guests import Guest
 from paddock.places import PlaceSeen
 from paddock.recipes.workload import Command, Health, OpenPort
 from paddock.run import journal
-from paddock.run.ask import healthy
+from paddock.run.ask import health_question, healthy, judged_health
 from paddock.run.deployment import Deployment
 from paddock.run.mounts import problems
 from paddock.run.observe import Observation, expect_own_id, observe, reach
@@ -30,6 +30,8 @@ from paddock.secret import Secret
 
 _SETTLE_SECONDS: Final = 30.0
 _PATIENCE: Final = 60.0  # seconds for the destination of backups to answer
+_LISTENING: Final = 3.0  # seconds that a request waits for the agent to listen, before its units are looked at
+_HEALTHY: Final = 15.0  # the same for the checks, which look at the units themselves
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -53,6 +55,13 @@ class Report:
 
     def as_text(self) -> str:
         return f"{self.agent}:\n{as_text(self.lines)}"
+
+
+@frozen
+class Unhealthy:
+    """An agent that is not healthy, or not yet."""
+
+    evidence: str
 
 
 def verify(agent: Deployment) -> Report:
@@ -111,9 +120,27 @@ def verify_through(
     return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told, *_mounts(agent, guest, place)]))
 
 
-def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
-    """Verify an agent that has just become healthy, and give checks that settle later up to 30 seconds."""
-    report = _verify_beside(agent, guest)
+def expect_health(agent: Located, guest: Guest, left: float) -> Unhealthy | None:
+    """Wait a while until the agent is healthy, at most the seconds that are left."""
+    probe, patience = agent.probes("").health, min(left, _LISTENING)
+    health = healthy(guest, agent.paths, agent.runtime, probe, patience=patience)
+    return None if health.ok else Unhealthy(health.evidence)
+
+
+def verify_when_healthy(agent: Resolved, guest: Guest, left: float) -> Report | Unhealthy:
+    """Wait a while until the agent is healthy, at most the seconds that are left, and run all checks then.
+
+    Both are one round trip. The programs of the checks load while the agent starts, so that it gets the prompt as soon
+    as it is healthy.
+    """
+    question = health_question(agent.paths, agent.probes("").health, min(left, _HEALTHY))
+    if question is None:
+        return expect_health(agent, guest, left) or _verify_beside(agent, guest)
+    return _verify_beside(agent, guest, question)
+
+
+def verify_when_settled(agent: Resolved, guest: Guest, report: Report) -> Report:
+    """Return the report about an agent that has just become healthy. Checks that settle later get up to 30 seconds."""
     slow = [replace(check, quick=True, needs=None) for check in _subject(agent).asked if check.settles]
     if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
         return report
@@ -127,12 +154,22 @@ def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
     return _verify_beside(agent, guest)
 
 
-def _verify_beside(agent: Resolved, guest: Guest) -> Report:
-    """Run all checks, and observe the place while the machine answers."""
+@overload
+def _verify_beside(agent: Resolved, guest: Guest) -> Report: ...
+
+
+@overload
+def _verify_beside(agent: Resolved, guest: Guest, health: Mapping[str, Any]) -> Report | Unhealthy: ...
+
+
+def _verify_beside(agent: Resolved, guest: Guest, health: Mapping[str, Any] | None = None) -> Report | Unhealthy:
+    """Run all checks, after the question of the agent's health, and observe the place while the machine answers."""
     with ThreadPoolExecutor(max_workers=1) as beside:
         place = beside.submit(agent.place.observe, agent.machine_want)
         subject = _subject(agent)
-        known = look(guest, subject, _argvs(agent, subject), quick=False)
+        known = look(guest, subject, _argvs(agent, subject), quick=False, health=health)
+        if health and not (judged := judged_health(agent.probes("").health, known["health"])).ok:
+            return Unhealthy(judged.evidence)
         return verify_through(agent, guest, place.result(), quick=False, known=known)
 
 
@@ -227,6 +264,6 @@ def _argvs(agent: Resolved, subject: Subject) -> RuntimeArgvs:
     # A container has the code tree at the same path.
     return RuntimeArgvs(
         inspect=agent.runtime.inspect(),
-        enter=agent.runtime.enter([python, "-I", "-c"]),
+        enter=agent.runtime.enter([python, "-I", "-S", "-c"]),
         logs=agent.runtime.logs(2000, follow=False),
     )

@@ -10,7 +10,7 @@ current=$1 wanted=$2 program=$3
 shift 3
 
 look() {
-    [ "$(readlink "$current")" != "$wanted" ] || timeout 20 python3 -I -c "$program" | head -c 4194304
+    [ "$(readlink "$current")" != "$wanted" ] || timeout 20 python3 -I -S -c "$program" | head -c 4194304
 }
 
 exec 3>&1 4<&0

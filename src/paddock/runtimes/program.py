@@ -12,6 +12,21 @@ for name, source in {sources!a}:
     exec(compile(source, name, "exec"), module.__dict__)
 module.main()
 """
+_ON_DEMAND: Final = """\
+import sys
+sources = {sources!a}
+class Sent:
+    def find_spec(name, path=None, target=None):
+        if any((each + ".").startswith(name + ".") for each in sources):
+            return type(sys.__spec__)(name, Sent, is_package=name not in sources)
+    def create_module(spec):
+        return None
+    def exec_module(module):
+        exec(compile(sources.get(module.__name__, ""), module.__name__, "exec"), module.__dict__)
+sys.meta_path.insert(0, Sent)
+__import__({main!r})
+sys.modules[{main!r}].main()
+"""
 
 
 def program(*modules: str) -> str:
@@ -21,6 +36,14 @@ def program(*modules: str) -> str:
     need Paddock.
     """
     return _LOADER.format(sources=[(name, _source(name)) for name in modules])
+
+
+def on_demand(*modules: str) -> str:
+    """Return a program that calls ``main()`` of the last module, and loads the others when they are imported.
+
+    It is the argument of ``python3 -I -S -c``. Bundles have programs of the other form, which therefore stays as it is.
+    """
+    return _ON_DEMAND.format(sources={name: _source(name) for name in modules}, main=modules[-1])
 
 
 def _source(module: str) -> str:

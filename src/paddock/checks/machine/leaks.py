@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any
 
 from paddock.checks.machine.files import LARGEST, content, rows
-from paddock.checks.machine.output import Output
+from paddock.checks.machine.output import output
 
 SECONDS = 10.0  # for the whole search: a person's machine may have any number of files
 ROOT = "/"
@@ -34,7 +34,7 @@ def leaks(env_files: list[str], search: list[str], skip: list[str], logs: list[s
         for name in names_in(data, values):
             if not is_unchanged(path, data):
                 found.setdefault(name, []).append(path)
-    log = Output(logs)
+    log = output(logs)
     for name in names_in(log.out, values):
         found.setdefault(name, []).append("the log")
     cut_short = log.cut or time.monotonic() > end

@@ -6,58 +6,123 @@ import json
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from paddock.checks.machine.files import text
-from paddock.checks.machine.isolation import isolation
-from paddock.checks.machine.leaks import leaks
-from paddock.checks.machine.output import MOST, Output
+from paddock.checks.machine.output import MOST, Program, output
 from paddock.checks.machine.ports import company, listening, ports
 from paddock.checks.machine.processes import agents_own
-from paddock.checks.machine.shipped import code, configuration
 from paddock.checks.machine.state import lease, state
 
 NO_SUCH_PROGRAM = 127
+GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
+LOOK_AGAIN = 2.0  # seconds after which the processes of an agent that does not answer are looked at
 Json = dict[str, Any]
 
 
 def main() -> None:
-    """Read the question from stdin and print the facts. Each look runs in a thread of its own."""
+    """Read the question from stdin and print the facts."""
     question = json.load(sys.stdin)
-    os.nice(5)  # the agent answers a prompt at the same time, and has priority
+    os.nice(5)  # the agent has priority
+    beside = started(question["inside"])
+    try:
+        found = facts(question, beside)
+    finally:
+        if isinstance(beside, Program):
+            beside.kill()  # it may wait for its questions still
+    if found is not None:
+        print(json.dumps(found))
+
+
+def facts(question: Json, beside: Program | OSError) -> Json | None:
+    """Return the facts, with the answers of the program beside the agent. None if it must not be asked."""
     running, dropped = supervised(question["supervisor"])
     if question.get("only_running") and not runs(question["processes"], running):
-        return  # another program that listens on the agent's port must not be asked with its key
+        return None  # another program that listens on the agent's port must not be asked with its key
+    health = awaited_health(question) if question["health"] else None
+    if health and not is_wanted(health, question["health"]["wanted"]):
+        return {"health": health}
+    if isinstance(beside, Program):
+        since = next((running[name]["since"] for name in question["processes"] if name in running), 0.0)
+        beside.send(json.dumps([{**each, "since": since} for each in question["inside"]["questions"]]).encode())
+        if question["all"]:
+            beside.spoke.wait(GIVE_WAY)  # until the agent has answered the prompt
+            running, dropped = supervised(question["supervisor"])
+    found = together(looks(question, running, beside))
+    about = {"processes": running, "dropped": dropped, "now": time.time(), "uid": os.geteuid(), "health": health}
+    return {**about, **found}
+
+
+def looks(question: Json, running: dict[str, Json], beside: Program | OSError) -> dict[str, Callable[[], Any]]:
+    """Return the functions that find the facts, by the names of the facts."""
     started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
-    pids = agents_own(started)
-    since = next((running[name]["since"] for name in question["processes"] if name in running), 0.0)
-    looks: dict[str, Callable[[], Any]] = {
-        "inside": lambda: inside(question["inside"], since),
+    pids, alone = agents_own(started), question["alone"]
+    quick: dict[str, Callable[[], Any]] = {
+        "inside": lambda: inside(beside),
         "state": lambda: state(question["folders"]),
         "lease": lambda: lease(question["lease_file"], question["holder_file"]),
-        "ports": lambda: ports(question["ports"], pids, alone=question["alone"]),
+        "ports": lambda: ports(question["ports"], pids, alone=alone),
     }
-    if question["all"]:
-        looks["configuration"] = lambda: configuration(question["etc"], question["files"])
-        looks["code"] = lambda: code(question["tree"])
-        looks["isolation"] = lambda: {str(pid): isolation(pid) for pid in pids}
-        looks["listening"] = lambda: listening(pids, alone=question["alone"])
-        looks["memory"] = memory
-        looks["company"] = lambda: company(pids, alone=question["alone"]) if question["own_machine"] else []
-        looks["leaks"] = lambda: leaks(question["env_files"], question["search"], question["skip"], question["logs"])
-    with ThreadPoolExecutor(max_workers=len(looks)) as pool:
-        running_looks = {name: pool.submit(timed, look) for name, look in looks.items()}
-    found = {name: look.result() for name, look in running_looks.items()}
-    about = {"processes": running, "dropped": dropped, "now": time.time(), "uid": os.geteuid()}
-    print(json.dumps({**about, **found}))
+    if not question["all"]:
+        return quick
+    from paddock.checks.machine.isolation import isolation
+    from paddock.checks.machine.leaks import leaks
+    from paddock.checks.machine.shipped import code, configuration
+
+    return {
+        **quick,
+        "configuration": lambda: configuration(question["etc"], question["files"]),
+        "code": lambda: code(question["tree"]),
+        "isolation": lambda: {str(pid): isolation(pid) for pid in pids},
+        "listening": lambda: listening(pids, alone=alone),
+        "memory": memory,
+        "company": lambda: company(pids, alone=alone) if question["own_machine"] else [],
+        "leaks": lambda: leaks(question["env_files"], question["search"], question["skip"], question["logs"]),
+    }
+
+
+def together(looks: dict[str, Callable[[], Any]]) -> Json:
+    """Return what each function found. Each runs in a thread of its own; the library's pool takes long to load."""
+    found: Json = {}
+
+    def run(name: str) -> None:
+        found[name] = timed(looks[name])
+
+    threads = [threading.Thread(target=run, args=[name]) for name in looks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {name: found[name] for name in looks}  # fails if a thread did, which has printed why
 
 
 def runs(names: list[str], running: dict[str, Json]) -> bool:
     """Whether all of the agent's processes are running."""
     return all(running.get(name, {}).get("state") == "active" for name in names)
+
+
+def awaited_health(question: Json) -> Json:
+    """Return the reply of a healthy agent, or the last one if the agent has failed or the patience has ended."""
+    from paddock.runtimes.request import awaited
+
+    asked, end = question["health"], time.monotonic() + question["health"]["patience"]
+    while True:
+        left = end - time.monotonic()
+        reply = awaited({**asked, "patience": min(left, LOOK_AGAIN)})
+        if left <= LOOK_AGAIN or "refused" not in reply:
+            return reply
+        if any(process["state"] == "failed" for process in supervised(question["supervisor"])[0].values()):
+            return reply
+
+
+def is_wanted(reply: Json, wanted: Json) -> bool:
+    """Whether a reply is that of a healthy agent. Another program on its port must not be asked with its key."""
+    body = reply["body"] if isinstance(reply.get("body"), dict) else {}
+    values = all(body.get(key) == value for key, value in wanted.get("values", []))
+    return "refused" not in reply and reply.get("status") == wanted.get("status") and values
 
 
 def timed(look: Callable[[], Any]) -> Json:
@@ -73,7 +138,7 @@ def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
     """Return the agent's processes and the dropped kinds of isolation, both from the runtime's report."""
     found: dict[str, Json] = {}
     dropped: list[str] = []
-    for record in Output(argv).out.decode(errors="replace").split("\0"):
+    for record in output(argv).out.decode(errors="replace").split("\0"):
         name, _, value = record.partition("=")
         if name == "dropped":
             dropped.append(value)
@@ -96,10 +161,19 @@ def memory() -> int:
     return int(total[1]) << 10 if total else 0
 
 
-def inside(question: Json, since: float) -> Json:
-    """Run the program beside the agent, and return what it printed. ``since`` is the start of its first process."""
-    questions = [{**each, "since": since} for each in question["questions"]]
-    done = Output([*question["argv"], question["program"]], json.dumps(questions).encode())
+def started(question: Json) -> Program | OSError:
+    """Start the program beside the agent. It loads, and waits for its questions."""
+    try:
+        return Program([*question["argv"], question["program"], *question["load"]])
+    except OSError as error:
+        return error
+
+
+def inside(beside: Program | OSError) -> Json:
+    """Return what the program beside the agent printed."""
+    if isinstance(beside, OSError):
+        raise beside
+    done = beside.ended()
     if done.cut:
         return {"refused": f"its output was longer than {MOST >> 20} MiB and was cut off"}
     try:

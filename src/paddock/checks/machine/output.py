@@ -6,33 +6,72 @@ import contextlib
 import os
 import signal
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from typing import Any
 
 MOST = 4 << 20  # bytes of each stream; the agent writes some of them, and may write any number
 
 
-class Output:
-    """The output and exit code of a program. A program that prints more than MOST bytes is killed."""
+class Program:
+    """A program that was started. A program that prints more than MOST bytes is killed.
 
-    def __init__(self, argv: list[str], stdin: bytes = b"") -> None:
+    It gets its input later, so that it loads while other things are done.
+    """
+
+    def __init__(self, argv: list[str]) -> None:
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         # A session of its own, so that the whole process group can be killed.
-        with subprocess.Popen(argv, **pipes, start_new_session=True) as child, ThreadPoolExecutor(3) as pool:
-            pool.submit(self.feed, child, stdin)
-            out, err = pool.submit(self.head, child, child.stdout), pool.submit(self.head, child, child.stderr)
-        self.out, self.err = out.result()[:MOST], err.result()[:MOST]
-        self.cut = len(out.result()) > MOST or len(err.result()) > MOST
-        self.code = child.returncode
+        self.child = subprocess.Popen(argv, **pipes, start_new_session=True)
+        self.spoke = threading.Event()  # it has printed something, or has ended
+        self.out = self.err = b""
+        # Daemons: a program that left the process group may keep a pipe open after it was given up.
+        self.threads = [threading.Thread(target=read, daemon=True) for read in (self.read_out, self.read_err)]
+        for thread in self.threads:
+            thread.start()
+
+    def send(self, stdin: bytes) -> None:
+        """Send the whole input. A program that does not read it keeps nobody waiting."""
+        self.threads.append(threading.Thread(target=self.feed, args=[stdin], daemon=True))
+        self.threads[-1].start()
+
+    def ended(self) -> Program:
+        """Wait until the program has ended, and return it with its output and exit code."""
+        for thread in self.threads:
+            thread.join()
+        self.code = self.child.wait()
+        self.cut = len(self.out) > MOST or len(self.err) > MOST
+        self.out, self.err = self.out[:MOST], self.err[:MOST]
+        return self
+
+    def kill(self) -> None:
+        """Kill the program with its children, unless somebody has waited for its end: then its pid may be another's."""
+        if self.child.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.child.pid, signal.SIGKILL)
+
+    def feed(self, stdin: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError), self.child.stdin or contextlib.nullcontext():
+            self.child.stdin.write(stdin)  # type: ignore[union-attr]
+
+    def read_out(self) -> None:
+        first = self.head(self.child.stdout, 1)
+        self.spoke.set()
+        self.out = first + self.head(self.child.stdout, MOST)
+        if len(self.out) > MOST:
+            self.kill()
+
+    def read_err(self) -> None:
+        self.err = self.head(self.child.stderr, MOST + 1)
+        if len(self.err) > MOST:
+            self.kill()
 
     @staticmethod
-    def feed(child: subprocess.Popen[bytes], stdin: bytes) -> None:
-        with contextlib.suppress(BrokenPipeError), child.stdin or contextlib.nullcontext():
-            child.stdin.write(stdin)  # type: ignore[union-attr]
+    def head(stream: Any, most: int) -> bytes:
+        return bytes(stream.read(most))
 
-    @staticmethod
-    def head(child: subprocess.Popen[bytes], stream: Any) -> bytes:
-        data = bytes(stream.read(MOST + 1))
-        if len(data) > MOST:
-            os.killpg(child.pid, signal.SIGKILL)  # nobody has waited for it yet, so the pid is still its own
-        return data
+
+def output(argv: list[str], stdin: bytes = b"") -> Program:
+    """Run a program to its end."""
+    program = Program(argv)
+    program.send(stdin)
+    return program.ended()

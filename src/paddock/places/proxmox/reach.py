@@ -17,13 +17,14 @@ from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable, early, expect
 from paddock.guests.pct import PctGuest, read_host_key
 from paddock.guests.shared import SharedConnection
-from paddock.guests.ssh import SshGuest, scan_host_key
+from paddock.guests.ssh import SshGuest, listens, scan_host_key
 from paddock.places import Got
 from paddock.places.proxmox import reading
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED
 from paddock.places.proxmox.client import Client, pause_after
 
 _REACH_SECONDS: Final = 120
+_LISTENING: Final = 0.3  # seconds to wait for a machine to listen, before the node is asked for its address again
 _VISIT_SECONDS: Final = 20  # for a machine that is already running
 _ED25519: Final = re.compile(r"AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}")
 
@@ -85,7 +86,9 @@ class Reacher:
     def reach(self, vmid: int, known: HostKeyTrust, record: Callable[[str], None], *, clone: bool) -> Got:
         """Return address and host key of a machine once it answers; ``record`` writes host keys into its notes."""
         self._end_shared(vmid)  # the machine may have been stopped since it was last reached
-        address, answered = self._answering(vmid, _REACH_SECONDS)
+        # A clone has the host key of its template.
+        expected = known.on_record[0] if clone and len(known.on_record) == 1 else None
+        address, answered = self._answering(vmid, _REACH_SECONDS, expected)
         self._check_key(vmid, address, answered, known)
         if not known.on_record:
             record(answered)
@@ -129,11 +132,12 @@ class Reacher:
         )
         return logged_fingerprint(self._client.task_log(str(made[0]["upid"])) if made else [])
 
-    def _answering(self, vmid: int, seconds: float) -> tuple[str, str]:
+    def _answering(self, vmid: int, seconds: float, expected: str | None = None) -> tuple[str, str]:
+        """Return address and host key of a machine once it answers. Connect to one with the expected key at once."""
         start = time.monotonic()
         while True:
             address = reading.address(self._client, vmid)
-            answered = self._host_key(vmid, address) if address else None
+            answered = self._host_key(vmid, address, expected) if address else None
             if address and answered:
                 key = answered.split()[1]
                 if not _ED25519.fullmatch(key):  # untrusted text, which goes into the notes and to the terminal
@@ -152,8 +156,23 @@ class Reacher:
     def _way(self) -> str:
         return f"`pct exec` on {self._node.name}" if self._node else "ssh"
 
-    def _host_key(self, vmid: int, address: str) -> str | None:
-        return read_host_key(self._node, vmid) if self._node else scan_host_key(address, jump=self._jump)
+    def _host_key(self, vmid: int, address: str, expected: str | None) -> str | None:
+        if self._node:
+            return read_host_key(self._node, vmid)
+        if not self._jump and not listens(address, _LISTENING):
+            return None
+        if expected and self._connected(vmid, address, expected):
+            return f"ssh-ed25519 {expected}"
+        return scan_host_key(address, jump=self._jump)
+
+    def _connected(self, vmid: int, address: str, key: str) -> bool:
+        """Connect to a machine if it has this host key. That proves more than a key scan, and takes no longer."""
+        connection = SharedConnection.opened(self._ssh(f"machine-{vmid}", address, [key]))
+        if not connection.is_open:
+            connection.close()
+            return False
+        self._shared[vmid] = _Shared(address, key, connection)
+        return True
 
     def _exchange(self, vmid: int, address: str, old: str, record: Callable[[str], None]) -> str:
         """Give a clone its own host key. Both keys are recorded until the new one is in use.
@@ -161,16 +180,15 @@ class Reacher:
         The connection in which the clone named its new key is used for the rest of the run: another one that presents
         this key proves no more.
         """
-        name = f"machine-{vmid}"
-        if not self._node:
-            self._shared[vmid] = _Shared(address, old, SharedConnection.opened(self._ssh(name, address, [old])))
-        guest = self.guest(name, vmid, address, [old])
+        if not self._node and vmid not in self._shared:
+            self._connected(vmid, address, old)
+        guest = self.guest(f"machine-{vmid}", vmid, address, [old])
         new = expect(guest, "creating a host key", _script("stage")).split()[1]
         record(f"{old},{new}")
         expect(guest, "changing the host key", _script("switch"))
         record(new)
-        if not self._node:
-            self._shared[vmid] = replace(self._shared[vmid], key=new)
+        if shared := self._shared.get(vmid):
+            self._shared[vmid] = replace(shared, key=new)
         return new
 
 

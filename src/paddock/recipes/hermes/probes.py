@@ -11,7 +11,9 @@ def probes(agent: HermesSpec, prompt: str, conversation: str) -> Probes:
     """Return the health probe, and a prompt in a conversation of this name."""
     url = agent.url("api_server")
     model = agent.connectors.api_server.model_name or "hermes-agent"
-    return Probes(health=_Health(f"{url}/health"), prompt=_Prompt(url, model, prompt, conversation))
+    return Probes(
+        health=_Health(f"{url}/health", values=(("status", "ok"),)), prompt=_Prompt(url, model, prompt, conversation)
+    )
 
 
 @frozen
@@ -24,8 +26,9 @@ class _Health(Page):
 
     def judge(self, answer: Answer) -> Verdict:
         found = answer.body if isinstance(answer.body, dict) else {}
-        ok = answer.status == 200 and found.get("status") == "ok"
-        return Verdict(ok, f"/health answered {answer.status}", version=str(found.get("version", "")))
+        return Verdict(
+            super().judge(answer).ok, f"/health answered {answer.status}", version=str(found.get("version", ""))
+        )
 
 
 @frozen

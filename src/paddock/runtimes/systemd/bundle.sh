@@ -39,7 +39,8 @@ stop_other_container() {
 }
 
 link_units() {
-    for unit in $(own_units); do
+    linked=$(own_units)
+    for unit in $linked; do
         case " $LEASE $EGRESS $UNITS " in
             *" $unit "*) ;;
             *)
@@ -56,7 +57,15 @@ link_units() {
     done
     ln -sf "$root/current/units/$LEASE" "$units/$target.wants/$LEASE"
     link_relaxed
-    systemctl daemon-reload
+    [ -z "$linked" ] && are_loaded || systemctl daemon-reload
+}
+
+# Whether systemd has read the units as they are on disk. It reads new units by itself, and a reload takes a tenth of a
+# second and more. It does not notice that a link leads to another bundle, so this is for new units only.
+are_loaded() {
+    # shellcheck disable=SC2086 # $UNITS are several units, and $EGRESS may be none
+    shown=$(systemctl show --property LoadState,NeedDaemonReload $LEASE $EGRESS $UNITS) || return
+    [ -n "$shown" ] && ! printf '%s\n' "$shown" | grep -qvxE 'LoadState=loaded|NeedDaemonReload=no|'
 }
 
 # Whether an earlier Paddock started the lease: then systemd does not keep the lock when its process dies. Such a lease is

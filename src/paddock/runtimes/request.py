@@ -13,17 +13,21 @@ from typing import Any
 
 from paddock.runtimes.loopback import connect, request
 
-PAUSE = 0.03  # seconds
+PAUSE = 0.02  # seconds
 
 
 def main() -> None:
-    question = json.load(sys.stdin)
+    print(json.dumps(awaited(json.load(sys.stdin))))
+
+
+def awaited(question: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply of the agent, or why there is none after ``patience`` seconds."""
     end = time.monotonic() + question["patience"]
     reply = ask(question)
     while "refused" in reply and time.monotonic() < end:
         time.sleep(PAUSE)
         reply = ask(question)
-    print(json.dumps(reply))
+    return reply
 
 
 def ask(question: dict[str, Any]) -> dict[str, Any]:
