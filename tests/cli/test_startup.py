@@ -52,7 +52,7 @@ def test_a_verb_with_a_place_imports_no_command_of_httpx() -> None:
     command = [
         sys.executable,
         "-c",
-        "import paddock.__main__ as m; m._import_less(); import httpx, sys; print(*sys.modules)",
+        "import paddock.__main__ as m; m.start_fast(); import httpx, sys; print(*sys.modules)",
     ]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
     assert "httpx" in found
