@@ -7,6 +7,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -162,7 +163,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
         wanted = Distribution(self.package, "", self._chosen(agent), added=sorted(agent.python_packages)).selected
         own = [lock for lock in _locks_in(folder / LOCKS, self.package) if lock.selected == wanted]
-        shipped = [lock for lock in _locks_in(self.locks, self.package) if lock.selected >= wanted]
+        shipped = [lock for lock in _shipped_locks(self.locks, self.package) if lock.selected >= wanted]
         found = {lock.version for lock in (*own, *shipped)}
         return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
@@ -211,6 +212,17 @@ class _Lock:
     selected: frozenset[str]  # extras, and a hash of the packages that a file adds
 
 
+# Neither changes while Paddock runs, and the agents of a file need the same ones.
+@cache
+def _shipped_locks(folder: Traversable, package: str) -> Sequence[_Lock]:
+    return tuple(_locks_in(folder, package))
+
+
+@cache
+def _shipped_lock(file: Traversable) -> str:
+    return file.read_text(encoding="utf-8")
+
+
 def _locks_in(folder: Traversable, package: str) -> Iterator[_Lock]:
     name = re.compile(rf"{re.escape(package)}-([0-9]+(?:\.[0-9]+)*)((?:\+[^+]+)*)\.txt")
     for each in folder.iterdir() if folder.is_dir() else ():
@@ -227,10 +239,10 @@ def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
     """Return the lock in the folder beside the file, otherwise the smallest shipped one with all wanted extras."""
     if (own / wanted.lock).is_file():
         return (own / wanted.lock).read_text(encoding="utf-8")
-    known = list(_locks_in(shipped, wanted.name))
+    known = _shipped_locks(shipped, wanted.name)
     fitting = [lock for lock in known if lock.version == wanted.version and lock.selected >= wanted.selected]
     if fitting:
-        return min(fitting, key=lambda lock: len(lock.selected)).file.read_text(encoding="utf-8")
+        return _shipped_lock(min(fitting, key=lambda lock: len(lock.selected)).file)
     raise BadInput(
         f"there is no lock {LOCKS}/{wanted.lock}, and Paddock ships none",
         hint=f"`paddock template lock AGENT` creates it; Paddock ships locks {_shipped(known, wanted.version)}",

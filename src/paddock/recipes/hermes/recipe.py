@@ -6,10 +6,10 @@ What `check` needs is here. All else is in modules of its own, which are importe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Final
 
+from paddock.recipes import shipped
 from paddock.recipes.code import Distribution, Tool, Toolchain
 from paddock.recipes.hermes import connector_rules, connectors, mcp, programs, providers, settings, validate
 from paddock.recipes.hermes.spec import API_KEY, HermesSpec, Skills
@@ -55,7 +55,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
 
     @property
     def locks(self) -> Traversable:
-        return resources.files(__package__) / "locks"
+        return shipped.folder(__package__, "locks")
 
     def validate(self, name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
         yield from super().validate(name, agent, file)
@@ -79,7 +79,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
         yield from providers.extras(agent)
 
     def proof(self, wanted: Distribution) -> Sequence[str]:
-        program = (resources.files(__package__) / "proof.py").read_text(encoding="utf-8")
+        program = shipped.text(__package__, "proof.py")
         modules = [module for extra in wanted.extras for module in _MODULES.get(extra, ())]
         return ("-c", program, wanted.version, _PINS, *self.beside, *modules)
 
