@@ -1,19 +1,12 @@
-"""Files that Paddock ships. They are read once: many agents of a file need the same ones."""
+"""Files that Paddock ships with its recipes."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
-
-
-@cache
-def folder(package: str, name: str) -> Traversable:
-    """Return a folder of a package."""
-    return resources.files(package) / name
 
 
 @cache
 def text(package: str, path: str) -> str:
-    """Return the text of a file of a package."""
+    """Return the text of a file of a package. It is read once: many agents of a file need the same one."""
     return (resources.files(package) / path).read_text(encoding="utf-8")

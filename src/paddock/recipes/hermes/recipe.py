@@ -6,6 +6,7 @@ What `check` needs is here. All else is in modules of its own, which are importe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,7 +56,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
 
     @property
     def locks(self) -> Traversable:
-        return shipped.folder(__package__, "locks")
+        return resources.files(__package__) / "locks"
 
     def validate(self, name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
         yield from super().validate(name, agent, file)

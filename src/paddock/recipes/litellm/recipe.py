@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from paddock.frozen import frozen
-from paddock.recipes import shipped
 from paddock.recipes.checks import Check
 from paddock.recipes.code import Distribution
 from paddock.recipes.litellm.spec import MASTER_KEY, LitellmSpec
@@ -47,7 +47,7 @@ class Litellm(PackagedRecipe[LitellmSpec]):
 
     @property
     def locks(self) -> Traversable:
-        return shipped.folder(__package__, "locks")
+        return resources.files(__package__) / "locks"
 
     def validate(self, name: str, agent: LitellmSpec, file: FileView) -> Iterator[Mistake]:
         yield from super().validate(name, agent, file)
