@@ -7,7 +7,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -216,9 +216,10 @@ class _Lock:
     version: str
     selected: frozenset[str]  # extras, and a hash of the packages that a file adds
 
-    @cached_property
-    def text(self) -> str:
-        return self.file.read_text(encoding="utf-8")
+
+@cache
+def _shipped_text(lock: _Lock) -> str:
+    return lock.file.read_text(encoding="utf-8")
 
 
 def _locks_in(folder: Traversable, package: str) -> Iterator[_Lock]:
@@ -239,7 +240,7 @@ def _lock(wanted: Distribution, own: Path, shipped: Sequence[_Lock]) -> str:
         return (own / wanted.lock).read_text(encoding="utf-8")
     fitting = [lock for lock in shipped if lock.version == wanted.version and lock.selected >= wanted.selected]
     if fitting:
-        return min(fitting, key=lambda lock: len(lock.selected)).text
+        return _shipped_text(min(fitting, key=lambda lock: len(lock.selected)))
     raise BadInput(
         f"there is no lock {LOCKS}/{wanted.lock}, and Paddock ships none",
         hint=f"`paddock template lock AGENT` creates it; Paddock ships locks {_shipped(shipped, wanted.version)}",
