@@ -59,6 +59,14 @@ def test_a_verb_with_a_place_imports_no_command_of_httpx() -> None:
     assert not {"rich", "pygments"} & {*found}
 
 
+def test_an_up_with_nothing_to_do_imports_nothing_that_only_builds_need() -> None:
+    program = "import sys, paddock.run.verbs, paddock.run.on_machine; print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    assert "paddock.runtimes.codetree" in found
+    assert not {"tomllib", "paddock.runtimes.sources"} & {*found}
+
+
 def test_every_verb_is_in_the_module_that_is_imported_for_it() -> None:
     cli.import_verbs()
     group: Any = typer.main.get_command(cli.app)
