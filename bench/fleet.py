@@ -1,7 +1,8 @@
 """Measure `plan`, `up` with nothing to do, and `status` with many agents: `python -m bench.fleet`.
 
 The node is a sandbox with the memory runtime that delays each answer. The agents exist there as Paddock created them.
-Their machines answer from memory. Prints each figure; the exit code is 1 if a limit is missed.
+Their machines answer from memory. The processes use compiled bytecode, as an installed Paddock does, from the second
+round on. Prints each figure; the exit code is 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import fleet_stage as stage
+from bench.noop import with_bytecode
 from pvebox.fixture import default_fixture
 
 SIZES: Final = (1, 10, 100, 500)
@@ -29,6 +31,13 @@ SPARE_CALLS: Final = 20  # in addition to one for each container
 # What each verb prints for an agent that is as the file says.
 VERBS: Final = {"plan": "nothing to do", "up": "nothing to do, and healthy", "status": '"health": "ok"'}
 _OPTIONS: Final = {"plan": (), "up": (), "status": ("--json",)}
+# Starts as the installed program `paddock` does.
+_PROGRAM: Final = """
+from paddock.__main__ import start_fast
+start_fast()
+from bench.fleet_machines import main
+main()
+"""
 
 
 @dataclass(frozen=True)
@@ -56,9 +65,10 @@ class Figure:
 def measure(folder: Path, verb: str, count: int, file: Path, log: Path, *, exist: bool = True) -> Figure:
     """Run a verb; return what it took. Raise if an agent that exists is not as the file says."""
     before = _lines(log)
-    command = [sys.executable, "-m", "bench.fleet_machines", str(folder), verb, "--file", str(file), *_OPTIONS[verb]]
+    command = [sys.executable, "-c", _PROGRAM, str(folder), verb, "--file", str(file), *_OPTIONS[verb]]
+    environment = with_bytecode(_environment(folder), folder)
     began = time.perf_counter()
-    ran = subprocess.run(command, env=_environment(folder), capture_output=True, text=True)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True)
     seconds = time.perf_counter() - began
     calls = _lines(log) - before
     if ran.returncode or (exist and ran.stdout.count(VERBS[verb]) != count):

@@ -1,4 +1,4 @@
-"""Run `paddock` with machines that answer from memory: `python -m bench.fleet_machines FOLDER VERB …`.
+"""Run `paddock` with machines that answer from memory. The arguments are FOLDER VERB ….
 
 The machines of the memory runtime have no ssh server. Everything else is Paddock's own: the file, the requests to the
 node, the plan, the output. FOLDER has `seen.pickle`, with what each machine reports. The run writes `used.json` there.
@@ -105,5 +105,6 @@ def run_paddock(folder: Path, argv: Sequence[str]) -> int:
     return code
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run the verb of the arguments, and exit with its code."""
     sys.exit(run_paddock(Path(sys.argv[1]), sys.argv[2:]))

@@ -13,11 +13,16 @@ from types import ModuleType
 
 def main() -> None:
     """Run the command line."""
-    _collect_seldom()
-    _import_less()
+    start_fast()
     from paddock import cli
 
     cli.main()
+
+
+def start_fast() -> None:
+    """Save time at the start. To be called before anything else is imported."""
+    _collect_seldom()
+    _import_less()
 
 
 def _collect_seldom() -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -235,10 +235,10 @@ def storages_in(lines: list[str]) -> dict[str, Storage]:
 def access_data(access: Access) -> dict[str, Any]:
     """Return users, tokens, roles, groups, pools and ACLs in the JSON format of a fixture."""
     return {
-        "users": {name: asdict(user) for name, user in access.users.items()},
+        "users": {name: {**vars(user)} for name, user in access.users.items()},
         "passwords": access.passwords,
         "authkey": access.authkey.hex(),
-        "tokens": {name: asdict(token) for name, token in access.tokens.items()},
+        "tokens": {name: {**vars(token)} for name, token in access.tokens.items()},
         "groups": {
             name: {"comment": group.comment, "users": sorted(group.users)} for name, group in access.groups.items()
         },

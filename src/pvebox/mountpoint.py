@@ -13,6 +13,8 @@ from .formats import format_size, parse_size
 from .options import MOUNT_KEYS, MOUNT_POINT, ROOTFS, UNUSED_KEYS
 from .schema import FormatError, parse_property_string, print_property_string
 
+_MOUNT_ORDER = {key: number for number, key in enumerate(MOUNT_KEYS)}
+_UNUSED = frozenset(UNUSED_KEYS)
 _NEW_DISK = re.compile(r"([^:\s]+):(\d+(?:\.\d+)?)\Z")
 _BARE_NUMBER = re.compile(r"\d+(\.\d+)?\Z")
 
@@ -86,7 +88,8 @@ def parse(key: str, text: str) -> MountPoint:
 
 def mount_points(options: Mapping[str, Value]) -> Iterator[MountPoint]:
     """Return the mount points of a config, rootfs first. As in Proxmox, invalid ones are skipped."""
-    for key in MOUNT_KEYS:
+    # A config has few of the 257 keys.
+    for key in sorted(options.keys() & _MOUNT_ORDER.keys(), key=_MOUNT_ORDER.__getitem__):
         value = options.get(key)
         if value is None:
             continue
@@ -126,6 +129,6 @@ def add_unused(options: dict[str, Value], volume: str) -> str | None:
 def drop_used_from_unused(options: dict[str, Value]) -> None:
     """Remove the `unusedN` entries of volumes that the config mounts."""
     used = set(volumes_of(options))
-    for key in UNUSED_KEYS:
-        if options.get(key) in used:
+    for key in options.keys() & _UNUSED:
+        if options[key] in used:
             del options[key]

@@ -52,11 +52,19 @@ def test_a_verb_with_a_place_imports_no_command_of_httpx() -> None:
     command = [
         sys.executable,
         "-c",
-        "import paddock.__main__ as m; m._import_less(); import httpx, sys; print(*sys.modules)",
+        "import paddock.__main__ as m; m.start_fast(); import httpx, sys; print(*sys.modules)",
     ]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
     assert "httpx" in found
     assert not {"rich", "pygments"} & {*found}
+
+
+def test_an_up_with_nothing_to_do_imports_nothing_that_only_builds_need() -> None:
+    program = "import sys, paddock.run.verbs, paddock.run.on_machine; print(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    assert "paddock.runtimes.codetree" in found
+    assert not {"tomllib", "paddock.runtimes.sources"} & {*found}
 
 
 def test_every_verb_is_in_the_module_that_is_imported_for_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from paddock.frozen import frozen
@@ -94,4 +95,10 @@ class CodeTree:
         local = self.distribution.local
         parts = ["2", local.digest if local else "", *(tool.sha512 for tool in self.tools)]
         parts += [*(f"folder {each}" for each in self.folders), self.lock, *(each.lock for each in self.toolchains)]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+        return _hashed(tuple(parts))[:12]
+
+
+@cache
+def _hashed(parts: tuple[str, ...]) -> str:
+    """Return the hash of a tree's parts. A lock is long, and many agents of a file have the same one."""
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -7,6 +7,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -148,7 +149,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
 
     def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
         wanted = self.distribution(agent, folder)
-        lock = _lock(wanted, folder / LOCKS, self.locks)
+        lock = _lock(wanted, folder / LOCKS, self._shipped_locks)
         return CodeTree(
             wanted,
             lock,
@@ -162,7 +163,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
         wanted = Distribution(self.package, "", self._chosen(agent), added=sorted(agent.python_packages)).selected
         own = [lock for lock in _locks_in(folder / LOCKS, self.package) if lock.selected == wanted]
-        shipped = [lock for lock in _locks_in(self.locks, self.package) if lock.selected >= wanted]
+        shipped = [lock for lock in self._shipped_locks if lock.selected >= wanted]
         found = {lock.version for lock in (*own, *shipped)}
         return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
@@ -174,6 +175,11 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         except BadInput as error:
             hint = f"; {error.hint}" if error.hint else ""
             yield ("package" if agent.package else "version",), error.message + hint
+
+    @cached_property
+    def _shipped_locks(self) -> Sequence[_Lock]:
+        """The locks that Paddock ships, which all agents of a file share."""
+        return list(_locks_in(self.locks, self.package))
 
     def _chosen(self, agent: OwnPackagedSpec) -> list[str]:
         return sorted({*agent.extras, *self.extras(agent)})
@@ -211,6 +217,11 @@ class _Lock:
     selected: frozenset[str]  # extras, and a hash of the packages that a file adds
 
 
+@cache
+def _shipped_text(lock: _Lock) -> str:
+    return lock.file.read_text(encoding="utf-8")
+
+
 def _locks_in(folder: Traversable, package: str) -> Iterator[_Lock]:
     name = re.compile(rf"{re.escape(package)}-([0-9]+(?:\.[0-9]+)*)((?:\+[^+]+)*)\.txt")
     for each in folder.iterdir() if folder.is_dir() else ():
@@ -223,17 +234,16 @@ def is_wheel(local: LocalCode | None) -> bool:
     return local is not None and not local.path.is_dir()
 
 
-def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
+def _lock(wanted: Distribution, own: Path, shipped: Sequence[_Lock]) -> str:
     """Return the lock in the folder beside the file, otherwise the smallest shipped one with all wanted extras."""
     if (own / wanted.lock).is_file():
         return (own / wanted.lock).read_text(encoding="utf-8")
-    known = list(_locks_in(shipped, wanted.name))
-    fitting = [lock for lock in known if lock.version == wanted.version and lock.selected >= wanted.selected]
+    fitting = [lock for lock in shipped if lock.version == wanted.version and lock.selected >= wanted.selected]
     if fitting:
-        return min(fitting, key=lambda lock: len(lock.selected)).file.read_text(encoding="utf-8")
+        return _shipped_text(min(fitting, key=lambda lock: len(lock.selected)))
     raise BadInput(
         f"there is no lock {LOCKS}/{wanted.lock}, and Paddock ships none",
-        hint=f"`paddock template lock AGENT` creates it; Paddock ships locks {_shipped(known, wanted.version)}",
+        hint=f"`paddock template lock AGENT` creates it; Paddock ships locks {_shipped(shipped, wanted.version)}",
     )
 
 

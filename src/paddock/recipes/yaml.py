@@ -9,7 +9,8 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 _HEAD: Final = "%YAML 1.1\n---\n"
-_texts: Final[dict[str, str]] = {}  # by tree: many agents of a file have the same settings, and writing them takes time
+# By section: the agents of a file have many sections in common, and writing them takes time.
+_texts: Final[dict[str, str]] = {}
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,16 +27,22 @@ def dump(tree: Mapping[str, Any]) -> str:
 
     They read YAML 1.1, in which a plain `off`, `yes` or `1:30` is not a text. Paddock's own file is YAML 1.2.
     """
-    same = repr(tree)  # of plain values, which it tells apart
+    # Of a tree with sorted keys, the text is that of its sections one after the other.
+    sections = [{key: tree[key]} for key in sorted(tree)]
+    return "".join(map(_text, sections or [{}]))
+
+
+def _text(section: dict[str, Any]) -> str:
+    same = repr(section)  # of plain values, which it tells apart
     if same not in _texts:
-        _texts[same] = _dumped(tree)
+        _texts[same] = _written(section)
     return _texts[same]
 
 
-def _dumped(tree: Mapping[str, Any]) -> str:
+def _written(tree: dict[str, Any]) -> str:
     text = StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.version = (1, 1)  # quotes those texts
     yaml.default_flow_style = False
-    yaml.dump(dict(tree), text)
+    yaml.dump(tree, text)
     return text.getvalue().removeprefix(_HEAD)

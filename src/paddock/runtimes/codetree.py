@@ -23,7 +23,6 @@ from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.recipes.packaged import sources as source_files
-from paddock.runtimes import sources
 from paddock.runtimes.fetch import fetch, has_hash
 from paddock.runtimes.shell import script
 
@@ -180,6 +179,8 @@ def _put_folders(tree: CodeTree, target: Path) -> None:
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, target / path)
         return
+    from paddock.runtimes import sources
+
     hashes = sources.locked_hashes(tree.lock, wanted.name)
     archive = sources.found(wanted, hashes, _cache())
     if archive is None:

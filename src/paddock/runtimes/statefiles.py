@@ -28,12 +28,13 @@ def held(workload: Workload) -> list[str]:
 
 
 def _entries(workload: Workload) -> Iterator[tuple[str, str, str]]:
-    for folder in held(workload):
+    held_folders = held(workload)
+    for folder in held_folders:
         yield "hold", folder, ""
     for number, file in enumerate(workload.state_files):
         if file.keep is Keep.LOCKED:
             yield file.keep, file.path, str(number)
-    yield from (("folder", folder, "") for folder in workload.directories if folder not in held(workload))
+    yield from (("folder", folder, "") for folder in workload.directories if folder not in held_folders)
     for number, file in enumerate(workload.state_files):
         if file.keep is not Keep.LOCKED:
             yield file.keep, file.path, str(number)

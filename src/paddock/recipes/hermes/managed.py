@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from importlib import resources
 from shlex import quote
 from typing import Any, Final
 
+from paddock.recipes import shipped
 from paddock.recipes.hermes.spec import Managed
 from paddock.recipes.workload import File, Keep, Paths, StateFile
 from paddock.recipes.yaml import dump
@@ -60,14 +60,13 @@ def files(
     managed: Managed, paths: Paths, tree: str, config: Mapping[str, Any], environment: Mapping[str, str]
 ) -> tuple[File, ...]:
     """Return the files with pinned values, and the command that applies them."""
-    launcher = (resources.files(__package__) / "launch.py").read_text(encoding="utf-8")
     shim = f'#!/bin/sh\nexec {quote(f"{tree}/bin/python")} {quote(command(paths))} "$@"\n'
     return (
         File("hermes/config.yaml", dump(config)),
         File("hermes/.env", "".join(f"{name}={_quoted(value)}\n" for name, value in sorted(environment.items()))),
         File("hermes/refused.json", json.dumps(refused(managed)) + "\n"),
         # Hermes finds its own processes by this name.
-        File("hermes/hermes", launcher),
+        File("hermes/hermes", shipped.text(__package__, "launch.py")),
         *([File("bin/hermes", shim, executable=True)] if tree else []),
     )
 

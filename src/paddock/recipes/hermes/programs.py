@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Final
 
+from paddock.recipes import shipped
 from paddock.recipes.code import Toolchain
 from paddock.recipes.hermes import mcp
 from paddock.recipes.hermes.spec import HermesSpec, ProgramName
@@ -33,5 +33,4 @@ def wanted(agent: HermesSpec) -> list[ProgramName]:
 
 def toolchains(agent: HermesSpec) -> list[Toolchain]:
     """Return the Python packages that bring the programs, at locked versions with hashes."""
-    folder = resources.files(__package__) / "toolchains"
-    return [Toolchain((folder / f"{name}.txt").read_text(encoding="utf-8"), COMMANDS[name]) for name in wanted(agent)]
+    return [Toolchain(shipped.text(__package__, f"toolchains/{name}.txt"), COMMANDS[name]) for name in wanted(agent)]

@@ -10,6 +10,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any, Final
 
+from paddock.recipes import shipped
 from paddock.recipes.code import Distribution, Tool, Toolchain
 from paddock.recipes.hermes import connector_rules, connectors, mcp, programs, providers, settings, validate
 from paddock.recipes.hermes.spec import API_KEY, HermesSpec, Skills
@@ -79,7 +80,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
         yield from providers.extras(agent)
 
     def proof(self, wanted: Distribution) -> Sequence[str]:
-        program = (resources.files(__package__) / "proof.py").read_text(encoding="utf-8")
+        program = shipped.text(__package__, "proof.py")
         modules = [module for extra in wanted.extras for module in _MODULES.get(extra, ())]
         return ("-c", program, wanted.version, _PINS, *self.beside, *modules)
 
