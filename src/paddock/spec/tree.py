@@ -7,14 +7,11 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 
 from ruamel.yaml import YAML
-from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from ruamel.yaml.parser import Parser
 from ruamel.yaml.reader import ReaderError
 
 from paddock.errors import BadInput
@@ -110,7 +107,7 @@ def read(text: str, name: str) -> Tree:
 
 def _composed(text: str, name: str) -> Node | None:
     try:
-        node: Node | None = _yaml().compose(text)
+        node: Node | None = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
@@ -123,32 +120,6 @@ def _composed(text: str, name: str) -> Node | None:
         # ruamel raises internal errors for some broken directives and escapes.
         raise BadInput(f"{name}: not valid YAML") from None
     return node
-
-
-def _yaml() -> YAML:
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Parser, yaml.Composer = _Parser, _Composer
-    return yaml
-
-
-class _Parser(Parser):
-    """Ruamel's parser. It would look its scanner up for each token, which takes a tenth of the time of a file."""
-
-    @cached_property
-    def scanner(self) -> Any:
-        return super().scanner
-
-
-class _Composer(Composer):
-    """Ruamel's composer. It would look these up for each event."""
-
-    @cached_property
-    def parser(self) -> Any:
-        return super().parser
-
-    @cached_property
-    def resolver(self) -> Any:
-        return super().resolver
 
 
 def _problem(error: MarkedYAMLError) -> str:
