@@ -16,10 +16,10 @@ import pytest
 
 from levels import slow_proof
 from live.conftest import node
+from live.engine_host import Host
 from live.images import base_root
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
-from live.test_engine import Host
 from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
 from paddock.recipes.service.spec import ServiceSpec
