@@ -20,10 +20,10 @@ __all__ = ["machine", "web"]
 pytestmark = pytest.mark.live
 
 
-# Ignores SIGTERM, so that a successor that starts too early finds the port taken.
-_STUBBORN = """
-import http.server, signal
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
+# Takes some seconds to end, so that a successor that starts too early finds the port taken.
+_SLOW_TO_END = """
+import http.server, os, signal, threading
+signal.signal(signal.SIGTERM, lambda *_: threading.Timer(5, os._exit, [0]).start())
 http.server.test(http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTPServer, port=8123, bind="127.0.0.1")
 """
 
@@ -59,7 +59,7 @@ def test_the_agent_can_use_the_socket_of_docker_if_the_file_gives_it(web: Host) 
 @slow_proof
 def test_a_switch_of_runtime_leaves_one_running_agent(web: Host) -> None:
     base = web.agent["container"]
-    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
+    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _SLOW_TO_END])
     web.up()
     web.installs_something()
     web.inside("echo precious >/data/memory")
@@ -71,7 +71,7 @@ def test_a_switch_of_runtime_leaves_one_running_agent(web: Host) -> None:
     assert "lost with the container: tiny-tool" in planned
     web.paddock("up", "--set", "agents.web.verify.timeout=3s", fails=True)
     assert web.root("docker inspect -f '{{.State.Running}}' paddock-home_web") == "false"
-    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
+    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _SLOW_TO_END])
     web.up()
     assert web.id() == first
     assert web.has_installed()
@@ -83,7 +83,7 @@ def test_a_switch_of_runtime_leaves_one_running_agent(web: Host) -> None:
     assert "nothing to do" in web.paddock("up").stdout
 
     # From one engine to another, and `down` with a file that names yet another runtime.
-    web.becomes("web", runtime="podman", container=base, command=["python3", "-c", _STUBBORN])
+    web.becomes("web", runtime="podman", container=base, command=["python3", "-c", _SLOW_TO_END])
     web.up()
     web.becomes("web", runtime="docker", container=base)
     web.up()
