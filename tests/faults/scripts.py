@@ -66,7 +66,7 @@ ELSEWHERE: Final = {
     "packages.sh": "the package manager of the machine, which is asked again for what is missing",
     "python.sh": "the package manager of the machine",
     "template.sh": "it runs on a builder; the builder of an interrupted build is destroyed",
-    "base.sh": "the engine makes the image; the next run removes the container (tests/live/test_engine.py)",
+    "base.sh": "the engine makes the image; the next run removes the container (tests/live/test_engine_images.py)",
 }
 
 _EMPTY: Final = """

@@ -19,7 +19,8 @@ from pvebox.fixture import DEFAULT_TEMPLATE
 
 # Files that no container needs. Images are copied several times in a test.
 _DEAD_WEIGHT: Final = re.compile(
-    r"\./(usr/share/(doc|locale|man|info|zoneinfo|perl|i18n)|usr/lib/(systemd|udev|modules)|boot|dev)(/|$)"
+    r"\./(usr/share/(doc|locale|man|info|zoneinfo|perl|i18n)|usr/lib/(systemd|udev|modules)|boot|dev"
+    r"|usr/lib/x86_64-linux-gnu/(perl|gconv|systemd|libperl\.so.*)|usr/s?bin/(dhclient|sshd|systemctl))(/|$)"
 )
 _TOOLS_FOR_ACCOUNTS: Final = re.compile(r"/(useradd|groupadd|usermod|groupmod|adduser|addgroup|setpriv)$")
 # The first bytes of a program for another processor (aarch64).

@@ -14,12 +14,10 @@ import pytest
 
 from levels import slow_proof
 from live.api_log import ApiLog
-from live.images import base_root
 from live.manual import api_client, container_parameters, destroy
 from live.messenger import BOT_TOKEN, Messenger, messenger
 from live.node import Node, kill_at_step, wait_for
 from live.node_root import on_node, root, run_lines, up_with_manual_steps
-from live.official_image import official_image
 from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
 from live.test_verify import LINES
@@ -93,10 +91,10 @@ def removed_afterwards(shape: Shape) -> Iterator[Shape]:
 
 
 @pytest.fixture
-def shape(node: Node, tmp_path: Path) -> Iterator[Shape]:
+def shape(node: Node, official: Path) -> Iterator[Shape]:
     forget_hermes(node)
     models, key = node.models, node.stage.environment["STANDIN_KEY"]
-    with removed_afterwards(Shape(node, official_image(tmp_path / "official.tar"), models, "stand-in", key)) as found:
+    with removed_afterwards(Shape(node, official, models, "stand-in", key)) as found:
         yield found
 
 
@@ -166,11 +164,10 @@ def run_the_checks_of_the_seed(shape: Shape) -> None:
 
 
 @slow_proof
-def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, tmp_path: Path) -> None:
+def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, official: Path) -> None:
     forget_hermes(node)
-    image = official_image(tmp_path / "official.tar")
     with gateway(node) as models, messenger(node) as chat:
-        shape = Shape(node, image, models, "behind-it", MASTER_KEY, chat)
+        shape = Shape(node, official, models, "behind-it", MASTER_KEY, chat)
         with removed_afterwards(shape):
             up_with_manual_steps(shape.node, *shape.files)
             run_the_checks_of_the_seed(shape)
@@ -185,21 +182,20 @@ def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, 
             assert MASTER_KEY not in proofs
 
 
-def in_a_container(web: Web, runtime: str, tmp_path: Path) -> None:
+def in_a_container(web: Web, runtime: str, archive: Path) -> None:
     """Change the service so that it runs in a container."""
-    archive = str(base_root(tmp_path / "base.tar.gz"))
     web.spec.update(
         packages=[],
         command=["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1", "--directory", "/etc"],
         runtime=runtime,
-        container={"base": "debian:12", "archive": archive, "install": True},
+        container={"base": "debian:12", "archive": str(archive), "install": True},
     )
     web.spec["machine"] |= {"disk": "8G", "memory": "1G"}
 
 
 @slow_proof
-def test_docker_without_a_cache_volume_reports_its_storage_driver(web: Web, tmp_path: Path) -> None:
-    in_a_container(web, "docker", tmp_path)
+def test_docker_without_a_cache_volume_reports_its_storage_driver(web: Web, roots: dict[str, Path]) -> None:
+    in_a_container(web, "docker", roots["base"])
     web.paddock("up")
     web.paddock("exec", web.name, "--", "sh", "-c", "echo kept > /data/fact")
     assert "(storage driver vfs)" in web.paddock("plan")
@@ -215,8 +211,8 @@ def test_docker_without_a_cache_volume_reports_its_storage_driver(web: Web, tmp_
 
 
 @slow_proof
-def test_podman_in_a_machine_needs_a_cache_volume(web: Web, tmp_path: Path) -> None:
-    in_a_container(web, "podman", tmp_path)
+def test_podman_in_a_machine_needs_a_cache_volume(web: Web, roots: dict[str, Path]) -> None:
+    in_a_container(web, "podman", roots["base"])
     # On a disk without overlay, Podman falls back to vfs at first and fails from then on.
     told = web.paddock("up", fails=True)
     assert (

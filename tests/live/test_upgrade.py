@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from levels import by_level, slow_proof
+from levels import slow_proof
 from live.broken import BROKEN
 from live.node import Node, kill_at_step
 from live.test_lease import api
-from live.upgraded import NEW, OLD, CutOff, Cutting, Host, Watching, host_with_old_version, manifests
+from live.upgraded import NEW, OLD, Host, Watching, cut_off, host_with_old_version, manifests
 from paddock.backups.folder import FolderDestination
 from paddock.demo import FACT, QUESTION
 from paddock.guests import Guest
 from paddock.places.proxmox.client import Client
 from paddock.plan.actions import AgentAction, ApplyBundle
 from paddock.run import upgrading, verbs
-from paddock.run.on_machine import OnMachine
 from paddock.run.resolve import Located
 from paddock.run.sending import about, send
 
@@ -88,34 +86,6 @@ def test_a_broken_version_brings_the_old_version_and_the_same_bytes_back(
 
 
 @slow_proof
-def test_an_upgrade_that_is_cut_off_at_any_step_is_continued(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = host.schema
-    for at in range(0, 7, by_level(7, 3, 1)):
-        host.change(version=NEW)
-        cut_off(host, monkeypatch, at)
-        host.paddock("up")
-        assert (host.ran, host.ask(QUESTION)) == (NEW, FACT), at
-        host.paddock("rollback", "hermes", "--yes")
-        assert (host.ran, host.schema, host.ask(QUESTION)) == (OLD, schema, FACT), at
-
-
-@slow_proof
-def test_a_rollback_that_is_cut_off_at_any_step_is_continued(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = host.schema
-    for at in range(8):  # after the eighth step it has ended
-        host.paddock("upgrade", "hermes")
-        with host.deployed(monkeypatch, OnMachine()) as agent:
-            upgrading.begin_rollback(agent)
-        cut_off(host, monkeypatch, at)
-        told = host.paddock("up", fails=True).stderr
-        assert f"hermes went back from {NEW} to {OLD}" in told, at
-        assert (host.ran, host.schema) == (OLD, schema), at
-        host.change(version=OLD)
-        assert host.ask(QUESTION) == FACT, at
-        assert host.paddock("plan").stdout == "hermes: nothing to do\n"
-
-
-@slow_proof
 def test_a_broken_upgrade_that_is_cut_off_at_any_step_goes_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = host.schema
     host.break_it()
@@ -127,11 +97,3 @@ def test_a_broken_upgrade_that_is_cut_off_at_any_step_goes_back(host: Host, monk
     host.change(package=None, version=OLD)
     host.paddock("up")
     assert host.ask(QUESTION) == FACT
-
-
-def cut_off(host: Host, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
-    with (
-        host.deployed(monkeypatch, Cutting(at)) as agent,
-        suppress(CutOff, upgrading.RolledBack),
-    ):
-        verbs.up(agent)

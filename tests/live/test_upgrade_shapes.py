@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from levels import slow_proof
-from live.images import base_root
+from live.engine_host import ENGINE_DISKS, Host
 from live.manual import api_client, container, destroy
 from live.node import Node
-from live.test_engine import Host
 from live.upgraded import NEW, OLD
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
@@ -54,15 +53,15 @@ def test_a_new_machine_gets_a_state_of_another_version_only_after_it_was_saved(n
 @pytest.fixture
 def host(node: Node) -> Iterator[Host]:
     api = api_client(node)
-    address = container(node, api, VMID, memory=3072, rootfs="local-lvm:10")
+    address = container(node, api, VMID, memory=3072, rootfs="local-lvm:10", mp0=ENGINE_DISKS["mp0"])
     try:
         yield Host(node, address, scan_host_key(address) or "")
     finally:
         destroy(api, VMID)
 
 
-def test_an_upgrade_keeps_the_container_and_its_software(host: Host, tmp_path: Path) -> None:
-    base = {"base": "debian:12", "archive": str(base_root(tmp_path / "base.tar.gz")), "install": True}
+def test_an_upgrade_keeps_the_container_and_its_software(host: Host, roots: dict[str, Path]) -> None:
+    base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("hermes", runtime="docker", container=base, version=OLD)
     host.up()
     assert FACT in host.paddock("ask", "hermes", f"Remember: {FACT}").stdout

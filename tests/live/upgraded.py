@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -24,6 +24,7 @@ from paddock.guests import Guest
 from paddock.places.proxmox.client import Client
 from paddock.plan.actions import AgentAction
 from paddock.recipes import load
+from paddock.run import upgrading, verbs
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.observe import Observation
 from paddock.run.on_machine import OnMachine
@@ -163,3 +164,12 @@ class Watching(OnMachine):
     def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
         self.before(agent, action, reach)
         super().perform(agent, action, seen, reach)
+
+
+def cut_off(host: Host, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Run `up` in this process, and end it at a boundary between two steps."""
+    with (
+        host.deployed(monkeypatch, Cutting(at)) as agent,
+        suppress(CutOff, upgrading.RolledBack),
+    ):
+        verbs.up(agent)
