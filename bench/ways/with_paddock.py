@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from bench.noop import with_bytecode
 from bench.ways.ground import Ground, read_key
 from bench.ways.meter import Measured, Measurement
 
@@ -33,7 +34,8 @@ class WithPaddock:
         folder = ground.stage.folder
         # Otherwise an earlier run would have filled the cache with the agent's code.
         cache = {"XDG_CACHE_HOME": str(folder / "cache"), "UV_CACHE_DIR": str(folder / "cache/uv")}
-        self._environment = {**ground.stage.environment, **cache, "PATH": ground.meter.path}
+        environment = {**ground.stage.environment, **cache, "PATH": ground.meter.path}
+        self._environment = with_bytecode(environment, folder)  # as an installed Paddock has it
         self._journals = Path(self._environment["XDG_STATE_HOME"]) / "paddock/runs"
 
     def first(self) -> Measured:
