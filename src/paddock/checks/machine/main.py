@@ -42,6 +42,7 @@ def facts(question: Json, beside: Program | OSError) -> Json | None:
     running, dropped = supervised(question["supervisor"])
     if question.get("only_running") and not runs(question["processes"], running):
         return None  # another program that listens on the agent's port must not be asked with its key
+    looks = begun(early_looks(question)) if question["all"] else {}
     health = awaited_health(question) if question["health"] else None
     if health and not is_wanted(health, question["health"]["wanted"]):
         return {"health": health}
@@ -51,13 +52,23 @@ def facts(question: Json, beside: Program | OSError) -> Json | None:
         if question["all"]:
             beside.spoke.wait(GIVE_WAY)  # until the agent has answered the prompt
             running, dropped = supervised(question["supervisor"])
-    found = together(looks(question, running, beside))
+    looks |= begun(late_looks(question, running, beside))
     about = {"processes": running, "dropped": dropped, "now": time.time(), "uid": os.geteuid(), "health": health}
-    return {**about, **found}
+    return {**about, **{name: found() for name, found in looks.items()}}
 
 
-def looks(question: Json, running: dict[str, Json], beside: Program | OSError) -> dict[str, Callable[[], Any]]:
-    """Return the functions that find the facts, by the names of the facts."""
+def early_looks(question: Json) -> dict[str, Callable[[], Any]]:
+    """Return the functions that find facts which do not depend on the agent: they run while it starts."""
+    from paddock.checks.machine.shipped import code, configuration
+
+    return {
+        "code": lambda: code(question["tree"]),
+        "configuration": lambda: configuration(question["etc"], question["files"]),
+    }
+
+
+def late_looks(question: Json, running: dict[str, Json], beside: Program | OSError) -> dict[str, Callable[[], Any]]:
+    """Return the functions that find the other facts, by the names of the facts."""
     started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
     pids, alone = agents_own(started), question["alone"]
     quick: dict[str, Callable[[], Any]] = {
@@ -70,12 +81,9 @@ def looks(question: Json, running: dict[str, Json], beside: Program | OSError) -
         return quick
     from paddock.checks.machine.isolation import isolation
     from paddock.checks.machine.leaks import leaks
-    from paddock.checks.machine.shipped import code, configuration
 
     return {
         **quick,
-        "configuration": lambda: configuration(question["etc"], question["files"]),
-        "code": lambda: code(question["tree"]),
         "isolation": lambda: {str(pid): isolation(pid) for pid in pids},
         "listening": lambda: listening(pids, alone=alone),
         "memory": memory,
@@ -84,19 +92,24 @@ def looks(question: Json, running: dict[str, Json], beside: Program | OSError) -
     }
 
 
-def together(looks: dict[str, Callable[[], Any]]) -> Json:
-    """Return what each function found. Each runs in a thread of its own; the library's pool takes long to load."""
-    found: Json = {}
+def begun(looks: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Json]]:
+    """Start each function in a thread of its own. Return functions that wait for what they found.
 
-    def run(name: str) -> None:
-        found[name] = timed(looks[name])
+    The library's pool of threads takes longer to load than the quick checks take.
+    """
+    return {name: in_thread(look) for name, look in looks.items()}
 
-    threads = [threading.Thread(target=run, args=[name]) for name in looks]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+
+def in_thread(look: Callable[[], Any]) -> Callable[[], Json]:
+    found: list[Json] = []
+    thread = threading.Thread(target=lambda: found.append(timed(look)), daemon=True)
+    thread.start()
+
+    def ended() -> Json:
         thread.join()
-    return {name: found[name] for name in looks}  # fails if a thread did, which has printed why
+        return found[0]  # fails if the thread did, which has printed why
+
+    return ended
 
 
 def runs(names: list[str], running: dict[str, Json]) -> bool:
