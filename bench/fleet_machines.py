@@ -47,6 +47,7 @@ class Connection:
     """A connection for several programs, which a machine in memory does not need."""
 
     control: Final = Path("none")
+    is_open: Final = True
 
     @classmethod
     def opened(cls, _guest: Guest) -> Connection:

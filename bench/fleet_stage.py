@@ -117,6 +117,7 @@ def make_one(folder: Path) -> Made:
         with (
             patch("paddock.places.proxmox.reach.SshGuest", Guest),
             patch("paddock.places.proxmox.reach.SharedConnection", Connection),
+            patch("paddock.places.proxmox.reach.listens", lambda *_: True),
             patch("paddock.places.proxmox.reach.scan_host_key", lambda *_, **__: f"ssh-ed25519 {host_key('base')}"),
             patch("paddock.places.proxmox.reading.address", lambda *_: address_of(FIRST)),  # also of the builder
             patch("paddock.places.proxmox.reach.Reacher._check_key", lambda *_: None),  # the sandbox logs other keys
