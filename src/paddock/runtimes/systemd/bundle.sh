@@ -57,7 +57,7 @@ link_units() {
     done
     ln -sf "$root/current/units/$LEASE" "$units/$target.wants/$LEASE"
     link_relaxed
-    [ -z "$linked" ] && are_loaded || systemctl daemon-reload
+    if [ -n "$linked" ] || ! are_loaded; then systemctl daemon-reload; fi
 }
 
 # Whether systemd has read the units as they are on disk. It reads new units by itself, and a reload takes a tenth of a
