@@ -124,6 +124,7 @@ def read_file(question: Json) -> Json:
 
 def decoded(data: bytes) -> object:
     """Return the JSON value of the bytes, or their text if they are not JSON."""
+    # `loopback` has the same function, and takes long to load.
     text = data.decode(errors="replace")
     try:
         return json.loads(text)
