@@ -26,10 +26,10 @@ count=0
 trap 'echo "$count" >"$COUNT_FILE"' EXIT
 trap 'count=$((count + 1)); [ "$count" != "$KILL_AT" ] || kill -9 $$ $BASHPID' DEBUG
 """
-# Put before a script: tells its process and its subshell before every command, and waits for an answer.
+# Put before a script: asks before every command, and waits for an answer.
 _WATCHED = """\
 set -o functrace
-trap 'echo "$$ $BASHPID" >"$WATCH/asked"; read -r _ <"$WATCH/answered"' DEBUG
+trap 'echo >"$WATCH/asked"; read -r _ <"$WATCH/answered"' DEBUG
 """
 
 
@@ -38,7 +38,8 @@ def watch(
 ) -> tuple[int, str]:
     """Run a script, and kill it before the first command for whose number ``is_last`` is true.
 
-    Commands of subshells count, too. Returns the exit code and the end of the output.
+    Commands of subshells count, too. All programs of the script are killed: a subshell that waits for an answer would
+    keep the lock of the agent. Returns the exit code and the end of the output.
     """
     number = 0
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
@@ -53,15 +54,15 @@ def watch(
                 stdout=said,
                 stderr=said,
                 env={**environment, "WATCH": folder},
+                process_group=0,
             )
             while process.poll() is None:
                 if not select.select([asked], [], [], 0.02)[0]:
                     continue
-                for line in os.read(asked, 4096).splitlines():
+                for _ in os.read(asked, 4096):
                     number += 1
                     if is_last(number):
-                        for pid in {*map(int, line.split())}:
-                            os.kill(pid, signal.SIGKILL)
+                        os.killpg(process.pid, signal.SIGKILL)
                         process.wait()
                         break
                     os.write(answered, b"\n")
