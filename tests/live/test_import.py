@@ -24,7 +24,7 @@ from paddock.places.proxmox.reading import address
 
 pytestmark = pytest.mark.live
 
-VMID = 118
+VMID = 270
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_the_install_in_a_container_becomes_an_agent(
     assert f"pct exec {VMID} -- ssh-keygen" in told
     assert "add --host-key" in told
     shown = target.paddock("adopt", *words)
-    assert "~ stop hermes.service, keep hermes.service from starting, and mark /root/.hermes on container 118" in shown
+    assert "~ stop hermes.service, keep hermes.service from starting, and mark /root/.hermes on container 270" in shown
     assert "its .env sets OLD_SECRET, and the file gives moved no such variable" in shown
     assert old.shell("systemctl is-active hermes.service").strip() == "active"
 
@@ -109,7 +109,7 @@ def test_the_install_in_a_container_becomes_an_agent(
     before = old.listing()
     told = target.paddock("adopt", *words, "--yes")
     print(shown, told)
-    assert "moved: imported /root/.hermes from container 118, and works" in told
+    assert "moved: imported /root/.hermes from container 270, and works" in told
     assert old.listing() == before
     assert target.ask(QUESTION) == FACT
 
@@ -119,7 +119,7 @@ def test_the_install_in_a_container_becomes_an_agent(
     assert again.shell("systemctl is-active hermes.service || true").strip() == "inactive"
     assert again.listing() == before
     refused = target.paddock("adopt", *words, "--yes", fails=True)
-    assert "the agent has a state already, which was imported from /root/.hermes on container 118" in refused
+    assert "the agent has a state already, which was imported from /root/.hermes on container 270" in refused
     # The secrets of the install are neither used nor lost.
     kept = target.paddock("exec", "moved", "--", "sh", "-c", "cat ~/.hermes/.env.found-*")
     assert "OLD_SECRET=from-the-old-install" in kept
