@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from paddock.run import templates
 from paddock.run.verbs import down, up
 from places.life import LXC
 from places.node import BASE, CATTLE, MACHINES, PET, Node
@@ -66,6 +67,24 @@ def test_a_new_agent_does_not_wait_for_a_machine_of_another(two: Node, monkeypat
         agent = two.agent(alongside=True)
         up(agent)
         assert "busy" not in str(agent.told)
+
+
+def test_a_template_is_built_after_the_node_has_made_the_builder_of_a_killed_run(node: Node) -> None:
+    up(node.agent(template="auto"))
+    before = set(node.vmids)
+    [notes] = [text for vmid in before if "role=template" in (text := str(node.config(vmid)["description"]))]
+    killed = node.agent(template="auto")
+    go = node.hold_creates()
+    number = next(vmid for vmid in range(100, 200) if vmid not in before)
+    params: dict[str, str | int] = {"ostemplate": BASE, "rootfs": "local-lvm:1", "features": "nesting=1"}
+    builder = {"description": notes.replace("role=template", "role=builder").replace("epoch=1", "epoch=2")}
+    upid = str(killed.client.send("POST", LXC, {"vmid": number, **params, **builder, "pool": MACHINES}))
+    agent = node.agent(template="auto", alongside=True)
+    agent.told.when(f"busy with vzcreate {number}", go.set)
+    assert list(templates.build([agent], rebuild=True))
+    assert f"busy with vzcreate {number}" in str(agent.told)
+    killed.client.wait(upid, 600)
+    assert len(set(node.vmids) - before) == 1, "the new template, and no builder"
 
 
 def test_a_new_agent_waits_for_a_container_that_may_become_its_own(node: Node) -> None:

@@ -12,10 +12,11 @@ from paddock import __version__
 from paddock.errors import PaddockError, Refused, WorldChanged
 from paddock.places.proxmox.claim import AGAIN, Claim, without_claim
 from paddock.places.proxmox.client import Client, NotReached, TaskCutOff
-from paddock.places.proxmox.errors import Forbidden, NoContainer
+from paddock.places.proxmox.errors import Exists, Forbidden, NoContainer
 from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.observe import await_tasks
 from paddock.places.proxmox.seen import LxcContainer
 
 _AT_WORK: Final = timedelta(minutes=5)
@@ -89,9 +90,16 @@ class Containers:
 
     @contextmanager
     def _making(self, vmid: int) -> Iterator[None]:
-        """Create a container. If the node goes down meanwhile, say what it may leave, which only root can remove."""
+        """Create a container. If the node goes down meanwhile, say what it may leave, which only root can remove.
+
+        The node may still be creating a container of this number for a run that was killed. Wait for it, so that the
+        next observation sees it.
+        """
         try:
             yield
+        except Exists:
+            await_tasks(self._client, vmid, self._reporter)
+            raise
         except (TaskCutOff, NotReached) as error:
             left = f"if container {vmid} is left there with `lock: create`, run as root on the node:"
             error.hint = f"{error.hint}\n{left} pct unlock {vmid} && pct destroy {vmid}"

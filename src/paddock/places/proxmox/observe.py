@@ -79,16 +79,36 @@ def observe(
             made = f"container {min(unknown)} is being created, perhaps for {agent.name}" if unknown and agent else ""
             waiting = f"{locked.name} is locked ({locked.lock})" if locked else made
         else:
-            waiting = f"the node is busy with {task}"
-            if time.monotonic() > start + _TASK_SECONDS:
-                raise PaddockError(
-                    f"the node has been busy with {task} for {_TASK_SECONDS} s",
-                    hint="check on the node why the task has not ended, and run the same command again afterwards",
-                )
+            waiting = _busy_with(task, since=start)
         if waiting != told:
             reporter(f"{waiting}; waiting for it to end")
             told = waiting
         time.sleep(0.3)
+
+
+def await_tasks(client: Client, vmid: int, reporter: Callable[[str], None]) -> None:
+    """Wait until no task of this token changes a container of this number.
+
+    A container joins its pool when it is complete. Until then, a limited token sees only the task that creates it.
+    """
+    start = time.monotonic()
+    told = ""
+    while task := next((task for task in _own_tasks(client) if vmid in task.numbers), None):
+        waiting = _busy_with(task, since=start)
+        if waiting != told:
+            reporter(f"{waiting}; waiting for it to end")
+            told = waiting
+        time.sleep(0.3)
+
+
+def _busy_with(task: _Task, since: float) -> str:
+    """Say that the node is busy with a task. Raise if it has been for too long."""
+    if time.monotonic() > since + _TASK_SECONDS:
+        raise PaddockError(
+            f"the node has been busy with {task} for {_TASK_SECONDS} s",
+            hint="check on the node why the task has not ended, and run the same command again afterwards",
+        )
+    return f"the node is busy with {task}"
 
 
 def _is_new(agent: AgentId | None, seen: ProxmoxSeen) -> bool:
