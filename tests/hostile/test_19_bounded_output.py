@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hostile.foreground import supervised
-from paddock.checks.look import MACHINE
+from paddock.checks.look import INSIDE, MACHINE
 from paddock.runtimes.program import program
 
 LOOPBACK = "paddock.runtimes.loopback"
@@ -167,7 +167,7 @@ def test_answers_files_and_output_read_by_verify_are_cut(server: str, tmp_path: 
         {"kind": "file", "path": str(large)},
         {"kind": "attempt", "argv": [*FLOOD[:2], f"{FLOOD[2]}; echo last; exit 3"], "seconds": 60},
     ]
-    found, grew = on_the_machine(program(LOOPBACK, "paddock.checks.inside"), asked)
+    found, grew = on_the_machine(program(*INSIDE), asked)
     assert grew < MOST, f"an answer, a file and an output of {MUCH >> 20} MiB each took {grew} MiB of memory"
     answer, file_, attempt = (each["found"] for each in found["answers"])
     assert "and was cut" in answer["refused"]

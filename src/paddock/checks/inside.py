@@ -10,8 +10,9 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
+
+from paddock.checks.threads import in_thread, together
 
 BLOCK = 1 << 16
 MOST = 2 << 20  # bytes of a file
@@ -21,10 +22,9 @@ LOGS = 5  # parts of a log
 LARGEST_LOG = 6 << 20  # bytes of each part; Hermes begins a new one after 5 MiB
 LINES = 500  # of a log
 SAMPLE = 200  # lines at the beginning of a part; some have no time
+GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
 Json = dict[str, Any]
 
-
-GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
 answered = threading.Event()  # nothing has to give way to the prompt any more
 
 
@@ -36,24 +36,6 @@ def main() -> None:
     if not any(question.get("first") for question in questions):
         answered.set()
     print(json.dumps({"uid": os.geteuid(), "answers": together(timed, questions)}))
-
-
-def together(work: Callable[[Any], Any], given: list[Any]) -> list[Any]:
-    """Return the result for each of the given, in order. Each is worked on in a thread of its own.
-
-    The library's pool of threads takes longer to load than the quick checks take.
-    """
-    found: dict[int, Any] = {}
-
-    def run(at: int) -> None:
-        found[at] = work(given[at])
-
-    threads = [threading.Thread(target=run, args=[at]) for at in range(len(given))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [found[at] for at in range(len(given))]  # fails if a thread did, which has printed why
 
 
 def timed(question: Json) -> Json:
@@ -167,17 +149,16 @@ def attempt(question: Json) -> Json:
     except OSError as error:
         return {"refused": f"{question['argv'][0]}: {error.strerror}"}
     with child:
-        ends: list[str] = []
-        reading = threading.Thread(target=lambda: ends.extend(together(last, [child.stdout, child.stderr])))
-        reading.start()
+        out, err = in_thread(last, child.stdout), in_thread(last, child.stderr)
         try:
             child.wait(question["seconds"])
         except subprocess.TimeoutExpired:
             child.kill()
             return {"refused": f"{question['argv'][0]} did not end within {question['seconds']:g} s"}
         finally:
-            reading.join()
-    return {"content": {"code": child.returncode, "out": ends[0], "err": ends[1]}}
+            out()
+            err()
+    return {"content": {"code": child.returncode, "out": out(), "err": err()}}
 
 
 def last(stream: Any) -> str:
@@ -189,6 +170,7 @@ def last(stream: Any) -> str:
 
 
 def write(question: Json) -> Json:
+    # The library's temporary files take longer to load than this check takes.
     path = os.path.join(question["folder"], f".paddock-verify-{os.urandom(8).hex()}")
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -22,8 +22,11 @@ from paddock.runtimes.program import on_demand
 _OPEN_FOLDERS: Final = ("/run", "/tmp", "/var/tmp")  # noqa: S108
 SECONDS: Final = 150
 _LOOPBACK: Final = "paddock.runtimes.loopback"
+_THREADS: Final = "paddock.checks.threads"
+INSIDE: Final = [_LOOPBACK, _THREADS, "paddock.checks.inside"]
 MACHINE: Final = [
     _LOOPBACK,
+    _THREADS,
     "paddock.runtimes.request",
     *(
         f"paddock.checks.machine.{name}"  # each may import the ones before it
@@ -112,7 +115,7 @@ def question(
         "logs": list(argvs.logs),
         "inside": {
             "argv": list(argvs.enter),
-            "program": on_demand(_LOOPBACK, "paddock.checks.inside"),
+            "program": on_demand(*INSIDE),
             "load": [] if quick else [_LOOPBACK],  # before it gets the questions
             "questions": [
                 {"kind": _KINDS[type(check.question)], "first": check.name == ANSWER, **asdict(check.question)}

@@ -261,7 +261,7 @@ def _memory_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def listens(address: str, seconds: float, port: int = 22) -> bool:
-    """Wait until a machine accepts connections, at most some seconds, or two where nothing refuses them."""
+    """Wait some seconds until a machine accepts connections. Each attempt takes at most two seconds."""
     end = time.monotonic() + seconds
     while True:
         with suppress(OSError):

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 _HEAD: Final = "%YAML 1.1\n---\n"
-# By section: the agents of a file have many sections in common, and writing them takes time.
+# The text of each section: the agents of a file have many in common, and writing them takes time.
 _texts: Final[dict[str, str]] = {}
 
 
@@ -27,13 +27,13 @@ def dump(tree: Mapping[str, Any]) -> str:
 
     They read YAML 1.1, in which a plain `off`, `yes` or `1:30` is not a text. Paddock's own file is YAML 1.2.
     """
-    # Of a tree with sorted keys, the text is that of its sections one after the other.
+    # The keys are sorted, so the text of the tree is that of its sections, one after the other.
     sections = [{key: tree[key]} for key in sorted(tree)]
     return "".join(map(_text, sections or [{}]))
 
 
 def _text(section: dict[str, Any]) -> str:
-    same = repr(section)  # of plain values, which it tells apart
+    same = repr(section)  # the values are plain, so this tells them apart
     if same not in _texts:
         _texts[same] = _written(section)
     return _texts[same]

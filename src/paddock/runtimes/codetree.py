@@ -179,7 +179,7 @@ def _put_folders(tree: CodeTree, target: Path) -> None:
                 (target / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, target / path)
         return
-    from paddock.runtimes import sources
+    from paddock.runtimes import sources  # takes long to load, and few runs need it
 
     hashes = sources.locked_hashes(tree.lock, wanted.name)
     archive = sources.found(wanted, hashes, _cache())

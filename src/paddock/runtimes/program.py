@@ -12,6 +12,7 @@ for name, source in {sources!a}:
     exec(compile(source, name, "exec"), module.__dict__)
 module.main()
 """
+# `Sent` itself, not an instance, finds modules and loads them.
 _ON_DEMAND: Final = """\
 import sys
 sources = {sources!a}

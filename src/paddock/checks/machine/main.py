@@ -6,7 +6,6 @@ import json
 import os
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,10 +15,12 @@ from paddock.checks.machine.output import MOST, Program, output
 from paddock.checks.machine.ports import company, listening, ports
 from paddock.checks.machine.processes import agents_own
 from paddock.checks.machine.state import lease, state
+from paddock.checks.threads import in_thread
 
 NO_SUCH_PROGRAM = 127
 GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
-LOOK_AGAIN = 2.0  # seconds after which the processes of an agent that does not answer are looked at
+LOOK_AGAIN = 2.0  # seconds after which the processes of an agent that is not healthy are looked at
+PAUSE_OF_ANSWERS = 0.2  # seconds; an agent that answers, but is not healthy yet, has work to do
 Json = dict[str, Any]
 
 
@@ -93,23 +94,8 @@ def late_looks(question: Json, running: dict[str, Json], beside: Program | OSErr
 
 
 def begun(looks: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Json]]:
-    """Start each function in a thread of its own. Return functions that wait for what they found.
-
-    The library's pool of threads takes longer to load than the quick checks take.
-    """
-    return {name: in_thread(look) for name, look in looks.items()}
-
-
-def in_thread(look: Callable[[], Any]) -> Callable[[], Json]:
-    found: list[Json] = []
-    thread = threading.Thread(target=lambda: found.append(timed(look)), daemon=True)
-    thread.start()
-
-    def ended() -> Json:
-        thread.join()
-        return found[0]  # fails if the thread did, which has printed why
-
-    return ended
+    """Start each function in a thread of its own. Return functions that wait for what they found."""
+    return {name: in_thread(timed, look) for name, look in looks.items()}
 
 
 def runs(names: list[str], running: dict[str, Json]) -> bool:
@@ -119,16 +105,20 @@ def runs(names: list[str], running: dict[str, Json]) -> bool:
 
 def awaited_health(question: Json) -> Json:
     """Return the reply of a healthy agent, or the last one if the agent has failed or the patience has ended."""
-    from paddock.runtimes.request import awaited
+    from paddock.runtimes.request import PAUSE, ask
 
-    asked, end = question["health"], time.monotonic() + question["health"]["patience"]
+    asked = question["health"]
+    now = time.monotonic()
+    end, look_again = now + asked["patience"], now + LOOK_AGAIN
     while True:
-        left = end - time.monotonic()
-        reply = awaited({**asked, "patience": min(left, LOOK_AGAIN)})
-        if left <= LOOK_AGAIN or "refused" not in reply:
+        reply, now = ask(asked), time.monotonic()
+        if now >= end or is_wanted(reply, asked["wanted"]):
             return reply
-        if any(process["state"] == "failed" for process in supervised(question["supervisor"])[0].values()):
-            return reply
+        if now >= look_again:
+            if any(process["state"] == "failed" for process in supervised(question["supervisor"])[0].values()):
+                return reply
+            look_again = now + LOOK_AGAIN
+        time.sleep(PAUSE if "refused" in reply else PAUSE_OF_ANSWERS)
 
 
 def is_wanted(reply: Json, wanted: Json) -> bool:

@@ -19,7 +19,7 @@ from paddock.places.proxmox.seen import Capacity, Hidden, LxcContainer, Pool, Pr
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
 
-_WORKERS: Final = 16  # requests at the same time; more than the node answers at once, because of the way there
+_WORKERS: Final = 16  # requests at the same time; some are on their way while the node answers others
 
 
 def read_node(
