@@ -196,6 +196,36 @@ def test_locking_keeps_the_agents_earlier_file_under_another_name(foreign: Lab) 
     assert foreign.agent("echo x > .hermes/.env").returncode != 0
 
 
+def test_a_locked_file_is_written_again_only_if_it_differs(lab: Lab) -> None:
+    lab.apply()
+    locked = lab.home / ".hermes/.env"
+    first = locked.stat().st_ino
+    lab.apply()
+    assert locked.stat().st_ino == first
+    locked.chmod(0o644)
+    lab.apply()
+    assert locked.stat().st_mode & 0o777 == 0o444
+    locked.unlink()
+    locked.write_text("other\n")
+    locked.chmod(0o444)
+    lab.apply()
+    assert text(lab, ".hermes/.env") == "locked\n"
+    elsewhere = lab.home / "second name"
+    os.link(locked, elsewhere)
+    lab.apply()
+    assert (locked.stat().st_nlink, elsewhere.stat().st_nlink) == (1, 1)
+
+
+@as_root
+def test_a_file_of_the_agent_with_the_same_text_becomes_roots(foreign: Lab) -> None:
+    foreign.apply(replace(WORKLOAD, state_files=()))
+    made = foreign.agent("mkdir -p .hermes && echo locked > .hermes/.env && chmod 444 .hermes/.env")
+    assert made.returncode == 0, made.stderr
+    foreign.apply()
+    assert foreign.agent("chmod u+w .hermes/.env").returncode != 0
+    assert text(foreign, ".hermes/.env") == "locked\n"
+
+
 def test_apply_deletes_a_file_that_is_no_longer_locked(lab: Lab) -> None:
     lab.apply()
     lab.apply(replace(WORKLOAD, state_files=(StateFile(".hermes/config.yaml", "x", Keep.LOCKED),)))

@@ -16,30 +16,44 @@ as_agent() {
     fi
 }
 
+# Functions for root's shell and for those of the agent.
+# shellcheck disable=SC2016 # the shell that gets them expands them
+functions='
 # Rename an entry that is in the place of a file and is no regular file.
-# shellcheck disable=SC2016 # the shell that gets it expands it
-set_aside='if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
-    mv -T -- "$1" "$1.found-$(date +%s)"
-fi'
+set_aside() { # PATH
+    if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
+        mv -T -- "$1" "$1.found-$(date +%s)"
+    fi
+}
 
-# shellcheck disable=SC2016 # the shell that gets it expands it
-# Print the name of a new, empty file beside another one. A run that was killed may have left such a file, perhaps with a
-# secret in it.
-new_beside='rm -f -- "$1".paddock-?????? 2>/dev/null || true
-mktemp -- "$1.paddock-XXXXXX"'
+# Whether a run that was killed has left a file that it had begun, perhaps with a secret in it.
+has_left_beside() { # PATH
+    for left in "$1".paddock-??????; do
+        [ ! -e "$left" ] && [ ! -L "$left" ] || return 0
+    done
+    return 1
+}
+
+# Print the name of a new, empty file beside another one.
+new_beside() { # PATH
+    ! has_left_beside "$1" || rm -f -- "$1".paddock-?????? 2>/dev/null || true
+    mktemp -- "$1.paddock-XXXXXX"
+}
+'
+eval "$functions"
 
 write_as_agent() { # PATH: from stdin; under another name first, so that the file is never incomplete
     # shellcheck disable=SC2016 # the agent's shell expands it
-    as_agent sh -c '
+    as_agent sh -c "$functions"'
         set -eu
         umask 077
         cd "$1"
         case "$2" in */*) mkdir -p -- "${2%/*}" ;; esac
-        new=$(sh -c "$4" paddock "$2")
+        new=$(new_beside "$2")
         cat >"$new"
-        sh -c "$3" paddock "$2"
+        set_aside "$2"
         mv -fT -- "$new" "$2"
-    ' paddock "$HOME_DIR" "$1" "$set_aside" "$new_beside"
+    ' paddock "$HOME_DIR" "$1"
 }
 
 missing_to_agent() { # PATH
@@ -118,14 +132,22 @@ is_own_file_of_agent() { # PATH
     fi
 }
 
+# Whether a locked file is as an earlier run wrote it. The agent cannot replace a file of root's in a held directory. A
+# file with a second name may change there.
+is_locked() { # PATH CONTENT
+    [ -f "$1" ] && [ ! -L "$1" ] && ! has_left_beside "$1" && [ "$(stat -c '%a %h' -- "$1")" = "444 1" ] &&
+        ! is_own_file_of_agent "$1" && cmp -s -- "$1" "$2"
+}
+
 lock() { # PATH CONTENT, in a directory that is held
-    new=$(sh -c "$new_beside" paddock "$1")
+    ! is_locked "$1" "$2" || return 0
+    new=$(new_beside "$1")
     cat "$2" >"$new"
     chmod 444 "$new"
     if is_own_file_of_agent "$1"; then
         mv -T -- "$1" "$1.found-$(date +%s)"
     else
-        sh -c "$set_aside" paddock "$1"
+        set_aside "$1"
     fi
     mv -fT -- "$new" "$1"
 }

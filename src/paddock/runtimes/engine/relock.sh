@@ -20,11 +20,11 @@ keeper=0:0
 [ -z "$OWNER" ] || OWNER=$USER_UID:$USER_GID # the image may have other names
 
 lock_again() { # PATH CONTENT
-    new=$(sh -c "$new_beside" paddock "$1")
+    new=$(new_beside "$1")
     cat "$2" >"$new"
     chown "$keeper" "$new"
     chmod 444 "$new"
-    sh -c "$set_aside" paddock "$1"
+    set_aside "$1"
     mv -fT -- "$new" "$1"
 }
 
