@@ -23,7 +23,6 @@ agents:
   hermes: {kind: hermes, version: 0.19.0, place: here, runtime: process, backup: {to: ./backups}}
   other: {kind: hermes, version: 0.19.0, place: here, runtime: process, connectors: {api_server: {port: 8700}}}
 """
-NOW = datetime.now(UTC).replace(microsecond=0)
 
 
 @pytest.fixture
@@ -47,14 +46,15 @@ def of_verify(paddock: Paddock, *more: str) -> dict[str, Any]:
 def test_status_and_verify_tell_the_age_of_the_newest_backup(file: Path, paddock: Paddock) -> None:
     assert of_status(paddock) == [(f"none in {file.parent}/backups/home_hermes", "none yet"), ("-", "-")]
     assert of_verify(paddock) == {"backup": "failed", "backup.drill": "unavailable"}
-    made = NOW - timedelta(hours=3)
+    now = datetime.now(UTC).replace(microsecond=0)
+    made = now - timedelta(hours=3)
     back_up(file, file.parent / "home", {"a.md": "a"}, made)
     assert of_verify(paddock) == {"backup": "ok", "backup.drill": "unavailable"}
     assert of_verify(paddock, "--set", "agents.hermes.backup.max_age=1h") == {
         "backup": "failed",
         "backup.drill": "unavailable",
     }
-    destination(file).note_drill(Drill(name_at(made), NOW, 40.0, "a database is damaged"))
+    destination(file).note_drill(Drill(name_at(made), now, 40.0, "a database is damaged"))
     assert of_verify(paddock) == {"backup": "ok", "backup.drill": "failed"}
     [(backup, drill), _] = of_status(paddock)
     assert backup.startswith(f"{name_at(made)}, 3h ")

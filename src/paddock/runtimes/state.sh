@@ -28,8 +28,8 @@ set_aside() { # PATH
 
 # Whether a run that was killed has left a file that it had begun, perhaps with a secret in it.
 has_left_beside() { # PATH
-    for left in "$1".paddock-??????; do
-        [ ! -e "$left" ] && [ ! -L "$left" ] || return 0
+    for begun in "$1".paddock-??????; do
+        [ ! -e "$begun" ] && [ ! -L "$begun" ] || return 0
     done
     return 1
 }
