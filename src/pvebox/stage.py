@@ -48,12 +48,12 @@ def node_server(folder: Path) -> Iterator[dict[str, Any]]:
         subprocess.run([sys.executable, "-m", "pvebox", "clean", "--state", state], check=True)
 
 
-def model_server(folder: Path, host: str) -> AbstractContextManager[dict[str, Any]]:
+def model_server(folder: Path, host: str, key: str = MODEL_KEY) -> AbstractContextManager[dict[str, Any]]:
     """Run the stand-in model, which answers only from the text of each request, and logs the prompts."""
-    key = folder / "model.key"
-    key.touch(0o600)
-    key.write_text(MODEL_KEY)
-    words = ("--host", host, "--port", "0", "--key-file", str(key), "--log", str(folder / ANSWERED))
+    file = folder / "model.key"
+    file.touch(0o600)
+    file.write_text(key)
+    words = ("--host", host, "--port", "0", "--key-file", str(file), "--log", str(folder / ANSWERED))
     return server(folder, "pvebox.model", *words)
 
 

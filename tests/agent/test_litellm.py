@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import sys
 import time
@@ -47,12 +48,16 @@ agents:
 """
 
 
+# `verify` finds the known ones in the files of this project, if those are below /tmp.
+MASTER_KEY, MODEL_KEY = (f"sk-{secrets.token_hex(16)}" for _ in range(2))
+
+
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with stage_folder() as folder, model_server(folder, "127.0.0.1") as model:
+    with stage_folder() as folder, model_server(folder, "127.0.0.1", MODEL_KEY) as model:
         text = FILE.format(api=free_port(), proxy=free_port(), model=model["url"])
         (folder / "paddock.yaml").write_text(text)
-        yield Stage(folder, environment(folder, MASTER_KEY="sk-master-of-the-door"))
+        yield Stage(folder, environment(folder, MASTER_KEY=MASTER_KEY, STANDIN_KEY=MODEL_KEY))
 
 
 def paddock(stage: Stage, *words: str) -> subprocess.CompletedProcess[str]:
@@ -87,4 +92,4 @@ def test_hermes_answers_a_prompt_through_the_litellm_proxy(stage: Stage) -> None
             hermes = paddock(stage, "verify", "hermes")
             assert hermes.returncode == 0, hermes.stdout + hermes.stderr
             assert "behind-the-door is one of 1" in hermes.stdout
-            assert "sk-master-of-the-door" not in door.stdout + hermes.stdout
+            assert MASTER_KEY not in door.stdout + hermes.stdout

@@ -1,8 +1,9 @@
-"""The arguments that ssh is called with, recorded by a fake ssh on PATH. The live tests use the real ssh."""
+"""The arguments that ssh is called with, recorded by a fake ssh on PATH, and what Paddock says when ssh fails."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 from paddock.errors import PaddockError
 from paddock.guests import Unreachable
 from paddock.guests.ssh import SshGuest
+from sshd import Sshd
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIfake"
+KEY_OF_ANOTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 
 @pytest.fixture
@@ -90,6 +93,15 @@ def test_the_error_shows_the_message_of_ssh(fake_ssh: Path, monkeypatch: pytest.
     monkeypatch.setenv("SSH_DOES", "echo 'Connection refused' >&2; exit 255")
     with pytest.raises(Unreachable, match=r"box cannot be reached over ssh at 192\.0\.2\.7: Connection refused"):
         SshGuest("box", "192.0.2.7").run(["true"])
+
+
+def test_the_error_names_the_key_that_a_machine_sent_instead_of_its_own(server: Sshd, tmp_path: Path) -> None:
+    shown = subprocess.run(["ssh-keygen", "-lf", "-"], input=server.key.encode(), capture_output=True, check=True)
+    guest = SshGuest("box", "127.0.0.1", port=server.port, key=tmp_path / "id", host_keys=(KEY_OF_ANOTHER,))
+    with pytest.raises(Unreachable) as raised:
+        guest.run(["true"])
+    sent = shown.stdout.decode().split()[1]
+    assert raised.value.message.endswith(f": Host key verification failed. It sent the key {sent}.")
 
 
 def test_the_exit_code_of_the_remote_program_is_returned(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

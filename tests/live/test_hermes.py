@@ -74,6 +74,7 @@ class Talker:
 @pytest.fixture(scope="module")
 def talker(node: Node) -> Iterator[Talker]:
     node.paddock("up")  # makes the template that the other tests use too
+    node.machine("rm -f /var/lib/paddock/hermes/home/.hermes/auth.json")  # of another test
     tree = node.file()
     login = {"USERNAME": LOGIN["username"], "PASSWORD": LOGIN["password"]}
     own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH, HOOK=HOOK_SECRET, **login)

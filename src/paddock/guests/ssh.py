@@ -63,6 +63,7 @@ SendEnv -*
 """
 _INTERRUPTED: Final = 130
 _UNUSED_SECONDS: Final = 3600  # far longer than ssh takes to read a file after it was started
+_SENT_KEY: Final = re.compile(r"key sent by the remote host is\s+(SHA256:[A-Za-z0-9+/]{43})")
 _SSH_FAILED: Final = 255  # ssh's own exit code; none of Paddock's remote programs uses it
 
 
@@ -95,6 +96,8 @@ class SshGuest:
         """Return the result of a program on the machine; an error if it is ssh that failed."""
         if result.code == _SSH_FAILED:
             reason = one_line(result.err.strip().split("\n")[-1] or "-", 500)
+            if sent := _SENT_KEY.search(result.err):
+                reason += f" It sent the key {sent[1]}."
             raise Unreachable(
                 f"{self.name} cannot be reached over ssh at {self.address}: {reason}", hint=self._hint(result.err)
             )
