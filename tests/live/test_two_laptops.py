@@ -46,6 +46,19 @@ TOLD = re.compile(
 )
 
 
+def own_cache(folder: Path) -> Path:
+    """Make a cache that shares what is large with that of this account.
+
+    The rest is removed by its age, and the clock of a laptop is hours ahead.
+    """
+    account = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for name in ("uv", "paddock/code", "paddock/archives"):
+        (account / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).symlink_to(account / name)
+    return folder
+
+
 class Laptop:
     """A folder with a file, a key and a token, and a home."""
 
@@ -59,9 +72,9 @@ class Laptop:
         words = ("--privsep", "0", "--output-format", "json")
         made = json.loads(root(node, "pveum", "user", "token", "add", user, name, *words).stdout)
         home = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
-        cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
         token = f"{made['full-tokenid']}={made['value']}"
-        self.environment = {**node.stage.environment, **home, "XDG_CACHE_HOME": cache, "PVE_TOKEN": token}
+        cache = {"XDG_CACHE_HOME": str(own_cache(folder / "cache"))}
+        self.environment = {**node.stage.environment, **home, **cache, "PVE_TOKEN": token}
 
     @property
     def key(self) -> str:
