@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -41,10 +42,22 @@ def main(argv: Sequence[str]) -> int:
     missed = []
     for name, about in BENCHMARKS.items():
         print(f"\n## {name}: {about}\n", flush=True)
-        if _run(name, argv):
+        if run_apart([sys.executable, "-m", "bench", name, *argv]):
             missed.append(name)
     print(f"\nAims missed in: {', '.join(missed)}" if missed else "\nAll aims are met.")
     return int(bool(missed))
+
+
+def run_apart(command: Sequence[str]) -> int:
+    """Run a benchmark in a process of its own: what one leaves in memory and in the environment would slow the next."""
+    # In a process group of its own, so that one signal reaches it, also after Ctrl-C.
+    with subprocess.Popen(command, process_group=0) as child:
+        try:
+            return child.wait()
+        except KeyboardInterrupt:
+            child.terminate()
+            child.wait()
+            raise
 
 
 def _run(name: str, argv: Sequence[str]) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -195,24 +197,64 @@ def test_the_chart_has_the_parts_in_proportion_and_escapes_their_names() -> None
 def test_all_benchmarks_run_and_one_missed_aim_makes_the_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    asked: list[list[str]] = []
+
+    def ran(command: list[str]) -> int:
+        asked.append(command)
+        return int("fleet" in command)
+
+    monkeypatch.setattr(program, "run_apart", ran)
+    assert program.main(["--quick"]) == 1
+    assert asked == [[sys.executable, "-m", "bench", name, "--quick"] for name in program.BENCHMARKS]
+    assert "Aims missed in: fleet" in capsys.readouterr().out
+
+
+def test_one_benchmark_gets_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, list[str]]] = []
 
     def found(name: str) -> Any:
-        short = name.rpartition(".")[2]
-
         def ran(argv: list[str]) -> int:
-            asked.append((short, argv))
-            return int(short == "fleet")
+            asked.append((name, argv))
+            return 0
 
         return types.SimpleNamespace(main=ran)
 
     monkeypatch.setattr(importlib, "import_module", found)
-    assert program.main(["--quick"]) == 1
-    assert asked == [(name, ["--quick"]) for name in program.BENCHMARKS]
-    assert "Aims missed in: fleet" in capsys.readouterr().out
     assert program.main(["cycle", "--rounds", "3"]) == 0
-    assert asked[-1] == ("cycle", ["--rounds", "3"])
+    assert asked == [("bench.cycle", ["--rounds", "3"])]
     assert program.main(["--fast"]) == 2
+
+
+def test_a_signal_ends_the_running_benchmark_once_and_waits_until_it_has_removed_what_it_made(tmp_path: Path) -> None:
+    made, signals = tmp_path / "made", tmp_path / "signals"
+    child = f"""
+import pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+try:
+    pathlib.Path({str(made)!r}).touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    time.sleep(1)
+    open({str(signals)!r}, "a").write("one ")
+    pathlib.Path({str(made)!r}).unlink()
+"""
+    parent = f"""
+import signal, sys
+from bench.__main__ import run_apart
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+run_apart([sys.executable, "-c", {child!r}])
+"""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        running = subprocess.Popen([sys.executable, "-c", parent], cwd=CHECKOUT, stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 30
+        while not made.exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        running.send_signal(number)
+        running.wait(30)
+        assert not made.exists()
+    assert signals.read_text() == "one one "
     assert program.main(["--help"]) == 0
 
 
