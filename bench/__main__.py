@@ -44,12 +44,12 @@ def main(argv: Sequence[str]) -> int:
         print(f"\n## {name}: {about}\n", flush=True)
         if run_apart([sys.executable, "-m", "bench", name, *argv]):
             missed.append(name)
-    print(f"\nAims missed in: {', '.join(missed)}" if missed else "\nAll aims are met.")
+    print(f"\nAims missed, or not measured, in: {', '.join(missed)}" if missed else "\nAll aims are met.")
     return int(bool(missed))
 
 
 def run_apart(command: Sequence[str]) -> int:
-    """Run a benchmark in a process of its own: what one leaves in memory and in the environment would slow the next."""
+    """Run a benchmark in a process of its own: the environment that it sets is not for the next."""
     # In a process group of its own, so that one signal reaches it, also after Ctrl-C.
     with subprocess.Popen(command, process_group=0) as child:
         try:

@@ -46,9 +46,7 @@ agents:
       STANDIN_KEY: {{env: STANDIN_KEY}}
       LITELLM_MASTER_KEY: {{env: MASTER_KEY}}
 """
-
-
-# `verify` finds the known ones in the files of this project, if those are below /tmp.
+# Random: `verify` would find keys that are in the sources of this project, if those are below /tmp.
 MASTER_KEY, MODEL_KEY = (f"sk-{secrets.token_hex(16)}" for _ in range(2))
 
 

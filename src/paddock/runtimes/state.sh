@@ -36,7 +36,9 @@ has_left_beside() { # PATH
 
 # Print the name of a new, empty file beside another one.
 new_beside() { # PATH
-    ! has_left_beside "$1" || rm -f -- "$1".paddock-?????? 2>/dev/null || true
+    if has_left_beside "$1"; then
+        rm -f -- "$1".paddock-?????? 2>/dev/null || true
+    fi
     mktemp -- "$1.paddock-XXXXXX"
 }
 '
@@ -133,7 +135,7 @@ is_own_file_of_agent() { # PATH
 }
 
 # Whether a locked file is as an earlier run wrote it. The agent cannot replace a file of root's in a held directory. A
-# file with a second name may change there.
+# file with a second name can be changed by that name.
 is_locked() { # PATH CONTENT
     [ -f "$1" ] && [ ! -L "$1" ] && ! has_left_beside "$1" && [ "$(stat -c '%a %h' -- "$1")" = "444 1" ] &&
         ! is_own_file_of_agent "$1" && cmp -s -- "$1" "$2"
