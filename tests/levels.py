@@ -1,4 +1,4 @@
-"""The levels of ./test: --quick, the default, and --all."""
+"""The two levels of the tests: ./test, and ./test --all."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 
 LEVEL: Final = os.environ.get("PADDOCK_LEVEL", "default")
 
-# Marks a test that takes too long for the default run.
+# Marks a test that only ./test --all runs.
 slow_proof: Final = pytest.mark.skipif(LEVEL != "all", reason="a slow proof; ./test --all runs it")
 
-# Marks a test that installs packages. --quick works without a network.
-needs_index: Final = pytest.mark.skipif(LEVEL == "quick", reason="needs the package index; ./test runs it")
 
-
-def by_level(quick: int, default: int, all_: int) -> int:
+def by_level(default: int, all_: int) -> int:
     """Choose how many examples a test tries, or how many steps lie between two tries."""
-    return {"quick": quick, "all": all_}.get(LEVEL, default)
+    return all_ if LEVEL == "all" else default

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from levels import needs_index, slow_proof
+from levels import slow_proof
 from paddock import __version__
 
 ROOT: Final = Path(__file__).parents[1]
@@ -76,7 +76,6 @@ def with_pipx(wheel: Path, folder: Path) -> Path:
     return folder / "bin/paddock"
 
 
-@needs_index
 @pytest.mark.parametrize(
     "install", [with_uv, pytest.param(with_pip, marks=slow_proof), pytest.param(with_pipx, marks=slow_proof)]
 )

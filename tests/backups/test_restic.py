@@ -367,8 +367,8 @@ def used(repository: Path) -> int:
 
 
 # For each place with changes restic stores several pieces again, of about 2 MiB each. That is little of a large state.
-SIZE = by_level(64, 64, 320) << 20
-MOST = by_level(20, 20, 5)  # percent
+SIZE = by_level(64, 320) << 20
+MOST = by_level(20, 5)  # percent
 ONE_PERCENT = SIZE // 100
 
 
@@ -486,7 +486,7 @@ def test_every_listed_backup_is_complete_after_a_kill_at_any_moment(
     found = destination(repository)
     done = 0
     read: frozenset[str] = frozenset()
-    for _ in range(by_level(1, 3, 20)):
+    for _ in range(by_level(3, 20)):
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0) as child:
             assert child.stdout
             assert child.stdout.readline() == "ready\n"

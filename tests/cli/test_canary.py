@@ -124,13 +124,13 @@ def arguments(verb: str, command: Any) -> list[str]:
 
 
 def ways(command: Any) -> list[tuple[list[str], list[str]]]:
-    """The options to run a verb with, before and after its name; --quick leaves out two of four combinations."""
+    """The options to run a verb with, before and after its name. Two of four combinations are for ./test --all."""
     found: list[tuple[list[str], list[str]]] = [(["--debug"], [])]
-    if LEVEL != "quick":
+    if LEVEL == "all":
         found.append(([], []))
     if any("--json" in each.opts for each in command.params):
         found.append(([], ["--json"]))
-        if LEVEL != "quick":
+        if LEVEL == "all":
             found.append((["--debug"], ["--json"]))
     return found
 

@@ -123,7 +123,7 @@ def test_every_command_recovers_or_stops_with_a_sentence_and_converges(
 ) -> None:
     cases, unfit = every_case(lab)
     assert len(cases) >= _LEAST
-    count = by_level(6, 36, len(cases))
+    count = by_level(36, len(cases))
     chosen = cases if count == len(cases) else random.Random(_SEED).sample(cases, count)
     results = [lab.attempt(case) for case in chosen]
     show_table(table(results, cases, unfit))

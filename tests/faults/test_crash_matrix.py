@@ -21,14 +21,14 @@ from faults import account_scenarios, archive_scenarios, node_scenarios
 from faults.killing import AFTER, BEFORE
 from faults.matrix import VERBS, Matrix, Pair, Scenario, Stage, not_covered, seed, steps_of_code
 from faults.node_world import NodeWorld
-from levels import LEVEL, by_level
+from levels import LEVEL
 from paddock.run.verbs import up
 from places.node import CATTLE
 
 GOLDEN: Final = DATA / "crash_matrix.yaml"
 SCENARIOS: Final = [*node_scenarios.SCENARIOS, *archive_scenarios.SCENARIOS, *account_scenarios.SCENARIOS]
 SEED: Final = seed()
-MOST: Final = None if LEVEL == "all" else by_level(1, 1, 0)  # kills of a scenario; None: at every point
+MOST: Final = None if LEVEL == "all" else 1  # kills of a scenario; None: at every point
 
 
 def chosen() -> list[Scenario]:

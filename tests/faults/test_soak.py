@@ -13,7 +13,7 @@ from live.node import Node
 
 @pytest.mark.live
 def test_many_cycles_of_a_busy_agent_lose_and_leak_nothing(live_node: Node, show_table: Callable[[str], None]) -> None:
-    found = soak(live_node, by_level(0, 3, 100))
+    found = soak(live_node, by_level(3, 100))
     show_table(found.table())
     assert found.records > 0
     assert found.faults == []

@@ -25,7 +25,7 @@ from pvebox.stage import server
 
 WAITING_SAMPLES = 60  # a second apart
 HERMES_CYCLES = 5
-PLANS = by_level(20, 40, 200)
+PLANS = by_level(40, 200)
 
 
 @pytest.mark.live

@@ -126,7 +126,7 @@ def test_a_second_run_over_another_address_of_the_node_is_kept_away_by_claims(
 ) -> None:
     """The locks of this computer do not see it. It comes before one request of the first run, in turn before each."""
     first, second = PAIRS[pair]
-    step = by_level(8, 5, 1)
+    step = by_level(5, 1)
     for at in range(1, 20, step):
         folder = tmp_path / f"at{at}"
         folder.mkdir()
@@ -191,7 +191,7 @@ def test_two_laptops_never_have_two_writers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, show_table: Callable[[str], None]
 ) -> None:
     lines = 0
-    for seed in range(1000, 1000 + by_level(2, 6, 150)):
+    for seed in range(1000, 1000 + by_level(6, 150)):
         folder = tmp_path / str(seed)
         folder.mkdir()
         node = Node(folder)

@@ -28,7 +28,7 @@ def texts(value: object) -> list[str]:
     return [text for each in values for text in texts(each)]
 
 
-@settings(max_examples=by_level(50, 150, 3000), deadline=None)
+@settings(max_examples=by_level(150, 3000), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.text() | st.sampled_from(["0", "yes", "running", "docker"]))))
 @example([*TRUE, ("account", ESCAPE), ("release", f'PRETTY_NAME="{ESCAPE}"\nID={ESCAPE}'), ("docker", f"1 {ESCAPE}")])
 @example([*TRUE, ("uid", "0"), ("free", "9" * 5000), ("libc", f"glibc {'9' * 5000}.1"), ("podman", "4.3.1 true")])

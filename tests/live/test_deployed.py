@@ -37,7 +37,7 @@ cat home/memory/facts"""
 PROJECT = ("--set", "project=home")
 MOVE = "  ~ move web to project home: rename its units, configuration and state mark  ("
 # Kills a rename at these commands. It has about 150; each run goes on where the one before was killed.
-KILLS = range(20, 160, by_level(140, 45, 5))
+KILLS = range(20, 160, by_level(45, 5))
 
 
 @contextmanager

@@ -226,7 +226,7 @@ def test_drills_that_are_killed_leave_nothing_behind_the_next_one(agent: Node) -
     for step in steps:
         kill_at_step(agent, step, "drill", "hermes", "-f", path)
     chance = random.Random(15)
-    for _ in range(by_level(0, 0, 5)):
+    for _ in range(by_level(0, 5)):
         running = agent.start("drill", "hermes", "-f", path)
         time.sleep(chance.uniform(1, 40))
         running.kill()

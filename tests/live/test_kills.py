@@ -157,7 +157,7 @@ def test_kills_at_any_moment_lose_nothing(bee: Bee) -> None:
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)
-    for _ in range(by_level(0, 0, 25)):
+    for _ in range(by_level(0, 25)):
         least = saved_rows(bee)
         words = chance.choice([words for words, _, _ in MOMENTS])
         running = bee.node.start(*words, "-f", bee.path)

@@ -179,7 +179,7 @@ def _settle(node: Node) -> None:
 def test_reading_that_is_killed_after_any_request_leaves_nothing_after_the_next_run(node: Node) -> None:
     backups.back_up(bee(node))
     before = node.config(PET)
-    step = by_level(4, 2, 1)
+    step = by_level(2, 1)
     for at in range(1, kills(node, read) + 1, step):
         agent = bee(node)
         node.kill_after = len(node.writes) + at

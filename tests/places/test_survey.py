@@ -62,7 +62,7 @@ _KEYS = [
 _ROWS = st.lists(st.dictionaries(st.sampled_from(_KEYS), _VALUES | st.sampled_from(["local", "rootdir", BASE, 1])))
 
 
-@settings(max_examples=by_level(30, 100, 2000), deadline=None)
+@settings(max_examples=by_level(100, 2000), deadline=None)
 @given(_ROWS)
 def test_no_answer_of_a_node_breaks_a_survey_or_reaches_the_terminal(rows: list[dict[str, Any]]) -> None:
     found: list[Any] = [

@@ -18,7 +18,7 @@ from paddock.run.saved_states import destination_of_states
 from paddock.runtimes.process.runtime import ForegroundProcess
 from run.account_agent import BROKEN, NEW, OLD, Account, Killed
 
-TRIES = by_level(1, 2, 1000)
+TRIES = by_level(2, 1000)
 
 
 @pytest.fixture

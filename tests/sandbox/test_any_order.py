@@ -130,7 +130,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(
-    max_examples=by_level(10, 15, 50), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=by_level(15, 50), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -142,7 +142,7 @@ CALLERS = {"root@pam!sandbox", "paddock@pve!deploy"}
 METHODS = sorted({(method.verb, method.path) for method in table})
 
 
-@settings(max_examples=by_level(100, 150, 600), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=by_level(150, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_parameters_cause_a_python_error_in_the_api(data: st.DataObject, tmp_path_factory: Any) -> None:
     api = _shared(tmp_path_factory)

@@ -86,7 +86,7 @@ def mistake_in(what: Callable[[], object]) -> BadInput | None:
     return None
 
 
-FUZZ = settings(max_examples=by_level(100, 150, 700), deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=by_level(150, 700), deadline=None, suppress_health_check=list(HealthCheck))
 
 PIECES = st.one_of(
     st.text(max_size=8),
@@ -177,13 +177,13 @@ def test_changed_values_give_a_spec_or_a_clean_error(data: st.DataObject) -> Non
     is_clean(json.dumps(tree))
 
 
-@settings(FUZZ, max_examples=by_level(60, 100, 400))
+@settings(FUZZ, max_examples=by_level(100, 400))
 @given(TREES)
 def test_random_values_give_a_spec_or_a_clean_error(tree: Any) -> None:
     is_clean(json.dumps(tree))
 
 
-@settings(FUZZ, max_examples=by_level(30, 50, 200))
+@settings(FUZZ, max_examples=by_level(50, 200))
 @given(
     st.lists(st.sampled_from(["agents", "hermes", "machine", "mounts", "0", "1", "a.b", ""]), max_size=5),
     PIECES,
@@ -196,7 +196,7 @@ def test_any_text_for_set_gives_a_value_or_a_clean_error(path: list[str], value:
         assert error is None or not INNER.search(error.message)
 
 
-@settings(FUZZ, max_examples=by_level(30, 50, 200))
+@settings(FUZZ, max_examples=by_level(50, 200))
 @given(st.binary(max_size=60))
 def test_random_bytes_give_a_clean_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.yaml"

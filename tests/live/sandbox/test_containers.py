@@ -147,7 +147,7 @@ def test_root_mounts_host_directories_that_no_token_can_mount(box: Box) -> None:
 @slow_proof
 def test_cycles_leave_nothing_behind(box: Box) -> None:
     before = host_things()
-    for number in range(by_level(6, 6, 20)):
+    for number in range(by_level(6, 20)):
         vmid = 500 + number % 2
         assert box.create(vmid, mp0="local-lvm:1,mp=/data", start=1) == "OK"
         wait_for(lambda: box.call("GET", f"/nodes/pve/lxc/{vmid}/status/current")["status"] == "running", 10)  # noqa: B023
