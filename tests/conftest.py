@@ -22,6 +22,9 @@ from paddock import secret
 if TYPE_CHECKING:
     from live.node import Node
 
+# Only ./test --all collects these folders. Their tests need real machines, and the stories cover every shape.
+collect_ignore = [] if LEVEL == "all" else ["live"]
+
 # Seconds of each test file by level, from earlier runs. PADDOCK_WEIGHTS=write ./test writes those of its level again.
 # A level that does not list a file has the seconds of the default level.
 WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
@@ -115,15 +118,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for table in (text for name, text in report.user_properties if name == "table" and report.when == "call"):
             terminalreporter.section(report.nodeid)
             terminalreporter.write_line(str(table))
-    if os.environ.get("PADDOCK_WEIGHTS") == "write":
-        _write_weights(tests)
-
-
-def _write_weights(tests: list[pytest.TestReport]) -> None:
-    """Write down how long each file took that takes a second or more at this level."""
     seconds: Counter[str] = Counter()
     for report in tests:
         seconds[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
+    if len(seconds) > 1:
+        terminalreporter.section("slowest test files")
+        for file, total in seconds.most_common(10):
+            terminalreporter.write_line(f"{total:7.1f} s  {file}")
+    if os.environ.get("PADDOCK_WEIGHTS") == "write":
+        _write_weights(seconds)
+
+
+def _write_weights(seconds: Counter[str]) -> None:
+    """Write down how long each file took that takes a second or more at this level."""
     rounded = {file: round(total) for file, total in sorted(seconds.items()) if total >= 1}
     known = {**json.loads(WEIGHTS.read_text()), LEVEL: rounded}
     WEIGHTS.write_text(json.dumps(known, indent=2) + "\n")

@@ -25,7 +25,7 @@ from paddock.spec.sizes import Size
 _INTRODUCTION: Final = """\
 # The file
 
-<!-- Written from the models by `PADDOCK_GOLDEN=write ./test --quick tests/spec/test_schema.py`; do not edit. -->
+<!-- Written from the models by `PADDOCK_GOLDEN=write ./test tests/spec/test_schema.py`; do not edit. -->
 
 One file, `paddock.yaml`, describes places and agents. `paddock init` writes a first one, `paddock check` validates it,
 and `paddock schema` prints its JSON Schema. Unknown keys are errors.
