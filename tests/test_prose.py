@@ -72,6 +72,12 @@ def test_each_pattern_matches_its_example(banned: Banned) -> None:
     assert re.search(banned.pattern, banned.example, re.IGNORECASE)
 
 
+def test_names_of_tests_have_at_most_80_characters() -> None:
+    named = re.compile(r"^ *(?:async )?def (test_\w{76,})", re.MULTILINE)
+    found = {name for path in (ROOT / "tests").rglob("test_*.py") for name in named.findall(path.read_text())}
+    assert not found
+
+
 @pytest.mark.parametrize("kind", ["py", "sh", "md"])
 def test_no_text_uses_a_banned_construction(kind: str) -> None:
     found = [
