@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ def built(name: str, inputs: str, build: Callable[[Path], object]) -> Path:
     CACHE.mkdir(mode=0o711, parents=True, exist_ok=True)  # root in a container may enter, and read no names
     folder = CACHE / f"{name}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     if folder.exists():
+        os.utime(folder)  # it is in use
         return folder
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another worker, or another run, may build it now
@@ -35,4 +37,12 @@ def built(name: str, inputs: str, build: Callable[[Path], object]) -> Path:
             except BaseException:
                 shutil.rmtree(new, ignore_errors=True)
                 raise
+            _remove_unused(name)
     return folder
+
+
+def _remove_unused(name: str) -> None:
+    """Remove what was built from other inputs. A run that still uses it has begun within a day."""
+    for old in CACHE.glob(f"{name}-{'[0-9a-f]' * 16}"):
+        if old.stat().st_mtime < time.time() - 24 * 3600:
+            shutil.rmtree(old)

@@ -140,10 +140,9 @@ def _write_weights(seconds: Counter[str]) -> None:
 def live_node() -> Iterator[Node]:
     """Start one node with real containers for all live tests of a worker."""
     from live.node import Node
-    from paddock.demo import lxc_stage
-    from pvebox.stage import stage_folder
+    from prepared import node_with_templates
 
-    with stage_folder() as folder, lxc_stage(folder) as stage:
+    with node_with_templates() as stage:
         yield Node(stage)
 
 

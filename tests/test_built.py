@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +30,17 @@ def test_a_thing_is_built_once_for_the_same_inputs() -> None:
     assert built("thing", "1", build) == first
     assert built("thing", "2", build) != first
     assert len(made) == 2
+
+
+def test_what_nobody_has_used_for_a_day_is_removed_when_its_inputs_change() -> None:
+    old, used = (built("thing", inputs, lambda folder: None) for inputs in "12")
+    for folder in (old, used):
+        os.utime(folder, (0, 0))
+    built("thing", "2", lambda folder: None)
+    other = built("thing-else", "1", lambda folder: None)
+    os.utime(other, (0, 0))
+    new = built("thing", "3", lambda folder: None)
+    assert [folder.exists() for folder in (old, used, other, new)] == [False, True, True, True]
 
 
 def test_a_build_that_fails_leaves_nothing(cache: Path) -> None:

@@ -190,8 +190,9 @@ def _run_with_processes(stage: Stage, keep: bool) -> str:
 def lxc_stage(folder: Path) -> Iterator[Stage]:
     """Run a sandbox node with real containers, and a stand-in model on its bridge."""
     with node_server(folder) as node, model_server(folder, node["gateway"]) as model:
-        key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "paddock", "-f", str(folder / "id_ed25519")]
-        subprocess.run(key, check=True)
+        if not (folder / "id_ed25519").exists():
+            key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "paddock", "-f", str(folder / "id_ed25519")]
+            subprocess.run(key, check=True)
         write_file(folder, _NODE.format(**node), place="box", runtime="systemd", model=model["url"], port=8642)
         token = next(iter(node["tokens"].items()))
         yield Stage(folder, environment(folder, PVE_TOKEN="=".join(token)))
