@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from live.node import Node
 
 # Only ./test --all collects these folders. Their tests need real machines, and the stories cover every shape.
-collect_ignore = [] if LEVEL == "all" else ["live"]
+collect_ignore = [] if LEVEL == "all" else ["live", "sandbox/live"]
 
 # Seconds of each test file by level, from earlier runs. PADDOCK_WEIGHTS=write ./test writes those of its level again.
 # A level that does not list a file has the seconds of the default level.

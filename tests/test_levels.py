@@ -22,6 +22,7 @@ def run_test(*words: str, cache: Path) -> subprocess.CompletedProcess[str]:
     [
         (["--quick"], "error: --quick is gone. Without it, ./test is quick now.\n"),
         (["-x", "tests/live/test_drill.py"], "error: the tests in tests/live are for ./test --all.\n"),
+        (["tests/spec", "tests/sandbox/live"], "error: the tests in tests/sandbox/live are for ./test --all.\n"),
     ],
 )
 def test_words_that_cannot_work_are_told(words: list[str], sentence: str, tmp_path: Path) -> None:

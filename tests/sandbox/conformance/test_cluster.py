@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from conformance.clusters import cluster_differences, load_cluster
+from sandbox.conformance.clusters import cluster_differences, load_cluster
 
 NOT_YET: dict[str, str] = json.loads((Path(__file__).parent / "not-yet.json").read_text(encoding="utf-8"))
 

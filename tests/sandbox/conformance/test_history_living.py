@@ -14,10 +14,10 @@ from urllib.parse import quote
 
 import pytest
 
-from conformance.recordings import load, masked
-from conformance.replay import Replay, answer_differences
 from pvebox.errors import OperationError
 from pvebox.tasks import Task
+from sandbox.conformance.recordings import load, masked
+from sandbox.conformance.replay import Replay, answer_differences
 
 Json = Any
 TOKEN = "liv@pve!tk"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-DATA = Path(__file__).parent.parent / "data" / "recordings"
+DATA = Path(__file__).parents[1] / "data" / "recordings"
 Json = Any
 
 

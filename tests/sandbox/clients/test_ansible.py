@@ -10,12 +10,12 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from clients.installed import ROOT_PASSWORD, TOKEN, Clients, Server
 from levels import slow_proof
+from sandbox.clients.installed import ROOT_PASSWORD, TOKEN, Clients, Server
 
 pytestmark = [slow_proof]  # installs Ansible, and starts a Python process for every step
 
-STORIES: Final = YAML(typ="safe").load(Path(__file__).parents[1] / "data/clients/ansible.yaml")
+STORIES: Final = YAML(typ="safe").load(Path(__file__).parents[1] / "data/ansible.yaml")
 _WORDS: Final = {"check", "first", "again", "fails", "expect", "as", "listed"}
 
 

@@ -12,8 +12,13 @@ from typing import Final
 import pytest
 
 from levels import slow_proof
-from live.sandbox.box import Box, host_things, left_behind, serve
-from live.sandbox.pet_and_cattle import (
+from pvebox import unable_to_run
+from pvebox.lxc import mmp
+from pvebox.lxc.containers import LxcContainers
+from pvebox.lxc.images import Images
+from pvebox.lxc.names import Names
+from sandbox.live.box import Box, host_things, left_behind, serve
+from sandbox.live.pet_and_cattle import (
     CATTLE,
     PET,
     back_up,
@@ -29,11 +34,6 @@ from live.sandbox.pet_and_cattle import (
     stop,
     writing,
 )
-from pvebox import unable_to_run
-from pvebox.lxc import mmp
-from pvebox.lxc.containers import LxcContainers
-from pvebox.lxc.images import Images
-from pvebox.lxc.names import Names
 
 pytestmark = [
     pytest.mark.live,

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from clients.installed import Clients, Server
 from levels import slow_proof
+from sandbox.clients.installed import Clients, Server
 
 pytestmark = [slow_proof]  # installs the clients
 

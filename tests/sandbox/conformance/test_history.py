@@ -12,12 +12,12 @@ from urllib.parse import quote
 
 import pytest
 
-from conformance.recordings import load, masked
-from conformance.replay import Replay
 from pvebox.memory import MemoryRuntime
 from pvebox.recorded import load_into_memory
 from pvebox.runtime import Archive, ContainerSpec, Unpacked
 from pvebox.tasks import Task
+from sandbox.conformance.recordings import load, masked
+from sandbox.conformance.replay import Replay
 
 Json = Any
 FIRST, LAST = "r245", "r345"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clients.installed import COLLECTION, COLLECTIONS, PACKAGES, ROOT_PASSWORD, Clients, Server, install
+from sandbox.clients.installed import COLLECTION, COLLECTIONS, PACKAGES, ROOT_PASSWORD, Clients, Server, install
 
 
 @pytest.fixture(scope="session")

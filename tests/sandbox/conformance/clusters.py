@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conformance.recordings import Recordings, load, masked_text, renumbered
-from conformance.replay import Replay, access_entries, answer_differences, task_differences
 from pvebox.accesslines import access_lines
 from pvebox.cluster import Cluster
 from pvebox.storage import StorageType
+from sandbox.conformance.recordings import Recordings, load, masked_text, renumbered
+from sandbox.conformance.replay import Replay, access_entries, answer_differences, task_differences
 
 Json = Any
 

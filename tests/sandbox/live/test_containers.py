@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from levels import by_level, slow_proof
-from live.sandbox.box import Box, host_things, left_behind, running_box, serve, wait_for
 from pvebox import unable_to_run
+from sandbox.live.box import Box, host_things, left_behind, running_box, serve, wait_for
 
 pytestmark = [
     pytest.mark.live,
@@ -193,7 +193,7 @@ def test_a_server_killed_while_it_creates_leaves_a_lock_that_the_console_removes
 
 @slow_proof
 def test_a_recorded_state_is_created_with_real_containers(tmp_path: Path) -> None:
-    recordings = Path(__file__).parents[2] / "data" / "recordings"
+    recordings = Path(__file__).parents[1] / "data" / "recordings"
     fixture = json.loads((recordings / "fixture.json").read_text(encoding="utf-8"))
     states = json.loads((recordings / "states.json").read_text(encoding="utf-8"))
     case = next(state for state in states.values() if state["running"] == ["105"] and "999" in state["config"])

@@ -16,13 +16,13 @@ from urllib.parse import urlencode
 
 import httpx
 
-from conformance.recordings import Recordings, masked, masked_log, masked_text, renumbered
 from pvebox.accesslines import access_lines
 from pvebox.assembly import memory_cluster
 from pvebox.cluster import Cluster
 from pvebox.http import HttpApi
 from pvebox.status import Statistics
 from pvebox.storage import Storage
+from sandbox.conformance.recordings import Recordings, masked, masked_log, masked_text, renumbered
 
 Json = Any
 # The state before these was recorded while the container of the request was being converted to a template.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from conformance.recordings import Renaming, load
-from conformance.replay import differences
+from sandbox.conformance.recordings import Renaming, load
+from sandbox.conformance.replay import differences
 
 MISSES = json.loads((Path(__file__).parent / "misses.json").read_text(encoding="utf-8"))
 OTHER_NAMES = Renaming(

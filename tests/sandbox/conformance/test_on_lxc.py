@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from conformance.recordings import load
-from conformance.replay import Replay, case_differences
 from levels import slow_proof
 from pvebox import unable_to_run
 from pvebox.accesslines import apply_access_lines
@@ -22,6 +20,8 @@ from pvebox.disks import every_volume
 from pvebox.lxc import LxcRuntime
 from pvebox.mountpoint import MountType, mount_points
 from pvebox.runtime import VolumeRef
+from sandbox.conformance.recordings import load
+from sandbox.conformance.replay import Replay, case_differences
 
 Json = Any
 GOLDEN = VolumeRef("pve", "golden", "base-9000-disk-0")
@@ -49,7 +49,7 @@ CASES = [
 def _parameters() -> Iterator[Any]:
     """All cases; every eighth of each request and status by default, the others as slow proofs.
 
-    tests/conformance/test_recordings.py replays all of them without containers.
+    tests/sandbox/conformance/test_recordings.py replays all of them without containers.
     """
     seen: Counter[tuple[str, str, int]] = Counter()
     for case in CASES:

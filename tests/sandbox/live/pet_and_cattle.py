@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from live.sandbox.box import Box, running_box
 from pvebox.background import KEY_HEADER
 from pvebox.fixture import default_fixture
+from sandbox.live.box import Box, running_box
 
 PET, CATTLE = 500, 505
 _GIB: Final = 1 << 30
