@@ -1,4 +1,4 @@
-"""Finding 26: tar runs for a container in trees that containers fill, and followed their symlinks out of the tree."""
+"""tar, which runs for a container in trees that containers fill, does not follow their symlinks out of the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding 6: the sandbox, which runs as root, leaked tokens to other users and wrote to paths outside its state."""
+"""The sandbox, which runs as root, leaks no tokens to other users and writes to no path outside its state."""
 
 from __future__ import annotations
 

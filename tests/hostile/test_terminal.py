@@ -1,4 +1,4 @@
-"""Finding 5: ``shell``, ``exec`` and other commands on a local host gave the agent root's own terminal."""
+"""``shell``, ``exec`` and other commands on a local host do not give the agent root's own terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding 17: after a change of the machine in place, `up` said "up and working" without verifying the agent."""
+"""After every change of the machine in place, `up` verifies the agent before it says "up and working"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding 18: control characters written by an agent reached the operator's terminal through Paddock's output."""
+"""Control characters written by an agent do not reach the operator's terminal through Paddock's output."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Finding 12: a step changed a container that had got the vmid of the planned one in the meantime."""
+"""A step changes no container that has got the vmid of the planned one in the meantime."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from paddock.plan.machine import AdoptTarget
 from paddock.process import Result
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
-from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
+from places.node import CATTLE, PET, Node, PaperAgent
 
 
 class Stranger:
@@ -62,13 +61,6 @@ class Stranger:
         assert "protection" not in config, f"{theirs} was changed"
         assert "template" not in config, f"{theirs} was turned into a template"
         assert "size=1G" in config["rootfs"], f"the disk of {theirs} was grown"
-
-
-@pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    node = Node(tmp_path)
-    play_ssh(monkeypatch, node)
-    return node
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Finding 14: `check` accepted mounts over /etc or the state, and notes with a line that looks like Paddock's mark."""
+"""`check` rejects mounts over /etc or a state, and notes with a line that looks like Paddock's mark."""
 
 from __future__ import annotations
 

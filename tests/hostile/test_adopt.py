@@ -1,4 +1,4 @@
-"""Finding 3: `adopt` trusted a `.paddock` directory that the agent had planted."""
+"""A `.paddock` directory, links and names that the agent planted before `adopt` are not trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding 11: a run killed between switching the bundle and the restart left the process with old keys and settings.
+"""After a kill between switching the bundle and the restart, the next `up` restarts the process with the new bundle.
 
 The real scripts run for an account without root, with stubs for `systemctl` and `podman`. The tests kill them at
 every command before which a file has changed. After every kill, the next `up` must leave the agent as the file says.

@@ -1,4 +1,4 @@
-"""Finding 19: output, answers and files of an agent were read into memory whole: 200 MB of output took 418 MB."""
+"""Output, answers and files of an agent of any size take a limited amount of memory."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_a_question_is_not_answered_by_what_was_typed_before_it(tmp_path: Path) 
         assert agent.bodies("/approval") == [{"choice": "deny"}]
 
 
-def test_a_decision_for_the_session_holds_for_later_answers_and_the_whole_command_is_shown(tmp_path: Path) -> None:
+def test_a_decision_for_the_session_holds_later_and_the_whole_command_is_shown(tmp_path: Path) -> None:
     with keyboard() as person, talker(APPROVAL, WAIT, DONE) as agent:
         person.type(f"{sys.executable} {dialogue(tmp_path, agent, terminal=True)}\n")
         person.expect("> ")

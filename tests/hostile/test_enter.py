@@ -1,4 +1,4 @@
-"""Finding 1: `enter` ran programs that the agent had planted, as root."""
+"""Programs and variables that the agent planted do not reach root when it enters the agent's machine."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root
+from hostile.stubs import ENGINE_STUB
 from paddock.recipes import KINDS
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes.engine.runtime import Engine
@@ -51,7 +52,7 @@ def test_a_planted_program_does_not_run_as_root_when_root_enters(ground: Machine
 @pytest.mark.parametrize("script", ["enter", "start"])
 def test_a_planted_program_does_not_run_as_root_in_a_container(ground: Machine, script: str) -> None:
     runtime = agents.docker()
-    ground.stub("docker", agents.ENGINE_STUB)
+    ground.stub("docker", ENGINE_STUB)
     agents.installed(ground, runtime)
     home = runtime.inside.home
     ground.root('mkdir -p "$1" && mount --bind "$2" "$1"', home, runtime.paths.home)  # as in a container

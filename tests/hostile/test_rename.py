@@ -9,7 +9,7 @@ import pytest
 
 from hostile import agents
 from hostile.ground import Machine, as_root
-from hostile.test_07_names import DOCKER
+from hostile.stubs import DOCKER, SYSTEMCTL
 from killed_script import KILLED
 from levels import by_level
 from paddock.process import Result
@@ -23,14 +23,6 @@ pytestmark = as_root
 V1: Final = AgentId("", "bee")
 _STRIDE: Final = by_level(12, 1)
 
-SYSTEMCTL: Final = """
-case "$1" in
-    is-active) for unit; do [ ! -e "/run/active-$unit" ] || echo active; done ;;
-    start | restart) shift; for unit; do touch "/run/active-$unit"; done ;;
-    stop) shift; for unit; do rm -f "/run/active-$unit"; done ;;
-    show) echo SubState=running; echo NRestarts=0 ;;
-esac
-"""
 # Everything that Paddock has on the machine, but not the state.
 PARTS: Final = "/etc/paddock /opt/paddock /etc/systemd/system /usr/local/bin /srv/containers /run"
 MEMORY: Final = 'cd "$1/home" && find . -printf "%p %U:%G %m %l\\n" | sort && find . -type f -exec cat {} +'

@@ -1,4 +1,4 @@
-"""Finding 8: `down` deleted a state inside Paddock's own folders, or one that contained another agent's state."""
+"""`down` deletes no state inside Paddock's own folders, and none that contains another agent's state."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_without_root_a_state_inside_or_above_paddocks_own_folders_is_refused(
     "below",
     ["home_toy/etc/memory", "home_toy", "toy", "", ".code/memory", "home_wasp/etc", "wasp/etc", "wasp/state/home/x"],
 )
-def test_with_runtime_process_a_state_inside_or_above_paddocks_own_folders_is_refused(
+def test_with_runtime_process_a_state_inside_or_above_paddocks_folders_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

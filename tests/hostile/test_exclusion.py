@@ -1,7 +1,4 @@
-"""Finding 21, second half: local locks used the place's name in the file, so two runs could work on one node at once.
-
-Two runs must exclude each other through the node, whatever name or address each uses for it.
-"""
+"""Two runs on one node or host exclude each other, whatever name or address each uses for it."""
 
 from __future__ import annotations
 
@@ -16,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from hostile import agents
+from hostile.ground import Machine, as_root
 from paddock.errors import PaddockError
 from paddock.places.proxmox.place import ProxmoxPlace
+from paddock.process import Result
 from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.verbs import down, up
@@ -173,3 +173,29 @@ def test_two_runs_with_two_tokens_create_only_one_pet(
     pets = [vmid for vmid in node.vmids if "role=pet" in node.config(vmid)["description"]]
     assert len(pets) == 1, f"the agent has two pets: {pets}"
     assert node.running == [CATTLE]
+
+
+# On a host
+
+
+SLOW = '[ "$1" != daemon-reload ] || sleep 3'
+
+
+@as_root
+def test_a_second_run_on_one_host_is_refused_while_the_first_is_at_work(ground: Machine) -> None:
+    """The lock is on the host, because the two runs may be on two operators' machines."""
+    runtime = agents.systemd()
+    ground.stub("systemctl", SLOW)
+    first: list[Result] = []
+    running = threading.Thread(target=lambda: first.append(agents.apply(ground, runtime)))
+    running.start()
+    while "systemctl daemon-reload" not in ground.calls:
+        assert running.is_alive()
+    again, removal = agents.apply(ground, runtime), ground.run(runtime.remove())
+    running.join()
+    assert first[0].ok, first[0].err
+    assert not again.ok, "two runs configured one agent at the same time"
+    assert "another run is configuring or removing this agent" in again.err
+    assert not removal.ok, "a run removed an agent that another run was configuring"
+    ground.stub("systemctl", "")
+    assert agents.apply(ground, runtime).ok

@@ -1,36 +1,14 @@
-"""Finding 7: an agent stopped and deleted the units and containers of another whose name begins with its own name."""
+"""An agent stops and deletes no units and containers of another whose name begins with its own name."""
 
 from __future__ import annotations
-
-from typing import Final
 
 import pytest
 
 from hostile import agents
 from hostile.ground import Machine, as_root
+from hostile.stubs import DOCKER
 
 pytestmark = as_root
-
-# A stub that keeps each container as two files below /srv/containers: one with its identity, one with its agent.
-DOCKER: Final = r"""
-at=/srv/containers
-mkdir -p $at
-case "$1" in
-    container)
-        for name; do :; done
-        [ -e "$at/$name" ] || exit 1
-        case "$*" in *paddock.agent*) [ ! -e "$at/$name.agent" ] || cat "$at/$name.agent" ;; *) cat "$at/$name" ;; esac
-        ;;
-    create)
-        while [ "$1" != --name ]; do shift; done
-        echo label >"$at/$2"
-        for word; do case "$word" in paddock.agent=*) echo "${word#*=}" >"$at/$2.agent" ;; esac; done
-        ;;
-    rename) mv "$at/$2" "$at/$3" && { [ ! -e "$at/$2.agent" ] || mv "$at/$2.agent" "$at/$3.agent"; } ;;
-    rm) for name; do :; done; rm -f "$at/$name" "$at/$name.agent" ;;
-    image) exit 0 ;;
-esac
-"""
 
 
 def units(ground: Machine) -> list[str]:
@@ -72,7 +50,7 @@ def create(ground: Machine, name: str, uid: int, *, replaces: bool = False) -> N
     assert result.ok, result.err
 
 
-def test_the_temporary_name_of_a_new_container_is_not_the_name_of_another_agents_container(ground: Machine) -> None:
+def test_the_temporary_name_of_a_new_container_is_not_the_name_of_another_agents(ground: Machine) -> None:
     ground.stub("docker", DOCKER)
     create(ground, "bee-new", 54400)
     ground.root("echo 'precious layer' >>/srv/containers/paddock-home_bee-new")

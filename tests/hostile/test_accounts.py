@@ -1,4 +1,4 @@
-"""Finding 21, first half: agents of two files with the same account on one host wrote into each other's homes."""
+"""Agents of two files on one host cannot have one account, or they would write into each other's homes."""
 
 from __future__ import annotations
 

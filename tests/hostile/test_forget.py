@@ -1,36 +1,29 @@
-"""Finding 9: `forget` deleted volumes that the user had not agreed to, and a pet's root disk before its state."""
+"""`forget` deletes what the user agreed to, and nothing else; a failed or killed one is finished by the next one."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from hostile import agents
+from hostile.ground import Machine, as_root
+from hostile.verbs import forgotten
 from paddock.errors import PaddockError
+from paddock.plan import agent as inside
+from paddock.process import Result
 from paddock.run.verbs import down, forget, plan_forget, up
-from places.node import CATTLE, PET, Killed, Node, PaperAgent, play_ssh
+from paddock.runtimes.machine import delete_state
+from paddock.runtimes.systemd.runtime import Systemd
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 STATE = "local-lvm:vm-100-disk-1"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
 
 
-@pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    node = Node(tmp_path)
-    play_ssh(monkeypatch, node)
-    return node
-
-
 def ant(node: Node) -> PaperAgent:
     return node.agent("ant", state={"pet": PET})
-
-
-def forgotten(agent: PaperAgent) -> str:
-    """Run `forget` as for a user who agrees at once."""
-    seen, plan = plan_forget(agent)
-    return forget(agent, plan, seen)
 
 
 def everything_of_the_pet_is_there(node: Node) -> None:
@@ -225,3 +218,88 @@ def test_forget_keeps_a_volume_that_is_given_to_another_agent_before_the_delete(
     with suppress(PaddockError):
         forget(agent, plan, seen)
     assert "vm-100-disk-2" in node.volumes, "the state of another agent was deleted"
+
+
+# On a host
+
+
+RUNTIME: Final = agents.systemd()
+
+
+def forget_on_host(ground: Machine, runtime: Systemd = RUNTIME) -> Result:
+    return ground.run(delete_state(runtime.agent, runtime.paths))
+
+
+@pytest.fixture
+def taken_down(ground: Machine) -> Machine:
+    """Install an agent on a host, write to its state, and take the agent down."""
+    agents.installed(ground, RUNTIME)
+    ground.agent('cd "$1" && mkdir deep && echo learned >deep/notes', RUNTIME.paths.home)
+    assert ground.run(RUNTIME.remove()).ok
+    return ground
+
+
+@as_root
+def test_a_forget_that_failed_midway_is_finished_by_the_next_one(taken_down: Machine) -> None:
+    """A mount that cannot be deleted stops the first run midway, as a kill would."""
+    taken_down.root('mkdir "$1/deep/busy" && mount -t tmpfs none "$1/deep/busy"', RUNTIME.paths.home)
+    forget_on_host(taken_down)  # fails midway, or is refused
+    taken_down.root(
+        'umount "$1"/home/deep/busy 2>/dev/null || umount /var/lib/paddock/.p*/home/deep/busy', RUNTIME.paths.state
+    )
+    seen = agents.seen(taken_down, RUNTIME)
+    known = bool(seen.state_of) or bool(seen.forgotten)
+    left = taken_down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
+    assert known or not left, f"the next run would not notice the files that are left: {left}"
+    result = forget_on_host(taken_down)
+    assert result.ok, f"the second forget failed: {result.err}"
+    assert not taken_down.exists(RUNTIME.paths.state)
+
+
+@as_root
+def test_a_forget_killed_after_the_rename_is_observed_and_finished(taken_down: Machine) -> None:
+    taken_down.root(
+        'mv "$1" /var/lib/paddock/.paddock-forgotten-home_bee && rm -r /var/lib/paddock/.*_bee/.paddock',
+        RUNTIME.paths.state,
+    )
+    seen = agents.seen(taken_down, RUNTIME)
+    assert seen.forgotten, "the observation does not report the rest of the state"
+    want = inside.AgentWant(None, "g", "s", foreground=False)
+    refusal = inside.refusal("bee", want, seen)
+    assert refusal is not None
+    assert "paddock forget" in str(refusal.hint)
+    assert forget_on_host(taken_down).ok
+    assert not taken_down.exists("/var/lib/paddock/.paddock-forgotten-home_bee")
+
+
+@as_root
+def test_a_forget_killed_while_it_deletes_is_observed_and_finished(taken_down: Machine) -> None:
+    """The identity file may be deleted first."""
+    taken_down.root(
+        """printf '#!/bin/sh\nfor last; do :; done\n/usr/bin/rm -rf "$last/.paddock"\nexit 137\n' >/usr/local/sbin/rm
+        chmod 755 /usr/local/sbin/rm"""
+    )
+    assert not forget_on_host(taken_down).ok
+    taken_down.root("/usr/bin/rm /usr/local/sbin/rm")
+    seen = agents.seen(taken_down, RUNTIME)
+    left = taken_down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
+    assert seen.state_of or seen.forgotten, f"the observation does not report {left}"
+    assert forget_on_host(taken_down).ok
+    assert not taken_down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
+
+
+@as_root
+@pytest.mark.parametrize("kind", ["bind", "tmpfs"])
+def test_forget_deletes_nothing_on_a_mounted_filesystem(taken_down: Machine, kind: str) -> None:
+    taken_down.root("mkdir -p /srv/photos && echo dear >/srv/photos/one")
+    taken_down.root('mkdir "$1/photos"', RUNTIME.paths.home)
+    if kind == "bind":
+        taken_down.root('mount --bind /srv/photos "$1/photos"', RUNTIME.paths.home)
+    else:
+        taken_down.root('mount -t tmpfs none "$1/photos" && echo dear >"$1/photos/one"', RUNTIME.paths.home)
+    result = forget_on_host(taken_down)
+    photo = "/srv/photos/one" if kind == "bind" else f"{RUNTIME.paths.home}/photos/one"
+    assert taken_down.exists(photo), "files of another filesystem were deleted through a mount"
+    assert not result.ok
+    assert "umount" in result.err
+    assert taken_down.exists(f"{RUNTIME.paths.home}/deep/notes"), "a refused forget deleted files"

@@ -1,63 +1,23 @@
-"""Finding 16: `down` reported success while the agent ran, and verbs that lacked a privilege stopped halfway."""
+"""`down` does not report a running agent as down, gives up no state, and stops no machine that it cannot remove."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cases import golden, read_case
-from paddock.errors import PaddockError
+from hostile.verbs import USER, end_of, forgotten, narrow, take_away, wide
 from paddock.plan.machine import AdoptTarget
 from paddock.run.adopt import adopt, describe
-from paddock.run.verbs import cycle, down, forget, plan_forget, up
-from places.node import CATTLE, PET, WIDE, Node, PaperAgent, play_ssh
+from paddock.run.verbs import cycle, down, up
+from places.node import CATTLE, PET, Node, PaperAgent
 from places.test_planner import inputs, plans
 
-USER = "paddock@pve"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
 PET_LINE = "paddock: v=2 role=pet"
 MACHINE_LINE = "paddock: v=2 role=cattle agent=home_bee"
-
-
-def wide(node: Node, **keys: Any) -> PaperAgent:
-    """An agent without pools, whose token has privileges on all containers."""
-    return node.agent(token=WIDE, pools="none", **keys)
-
-
-@pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    node = Node(tmp_path)
-    play_ssh(monkeypatch, node)
-    return node
-
-
-def end_of(verb: Callable[[PaperAgent], str], agent: PaperAgent) -> tuple[str, str]:
-    """Run a verb and return its last message, and the hint if it was an error."""
-    try:
-        return verb(agent), ""
-    except PaddockError as end:
-        return end.message, end.hint or ""
-
-
-def forgotten(agent: PaperAgent) -> str:
-    seen, plan = plan_forget(agent)
-    return forget(agent, plan, seen)
-
-
-def take_away(node: Node, *privileges: str) -> None:
-    """Remove privileges from the token's user on all paths."""
-    for role in ("PaddockGuests", "PaddockStorage", "PaddockNetwork"):
-        node.world.access.roles[role] -= set(privileges)
-
-
-def narrow(node: Node, path: str, *without: str) -> None:
-    """Remove privileges from the token's user on one path, with a role there that overrides the inherited one."""
-    left = node.world.access.roles["PaddockGuests"] - set(without)
-    node.world.access.roles["Narrow"] = left
-    node.root("pveum", "acl", "modify", path, "--users", USER, "--roles", "Narrow")
 
 
 # `down` does not report a running agent as down
@@ -186,90 +146,3 @@ def test_adopt_does_not_stop_a_protected_container(node: Node) -> None:
     said, _ = end_of(lambda each: adopt(each, target), agent)
     assert not node.writes, "adopt started although it cannot finish"
     assert "is protected" in said
-
-
-# Privileges
-
-
-def nothing_happened(node: Node, said: str, privilege: str) -> None:
-    assert node.running == [CATTLE], f"the machine was stopped without {privilege}"
-    assert not node.writes, f"something was changed without {privilege}"
-    assert privilege in said
-
-
-@pytest.mark.parametrize("privilege", ["VM.Allocate", "VM.Config.Disk", "VM.Config.Options", "VM.PowerMgmt"])
-@pytest.mark.parametrize("verb", [down, cycle])
-def test_down_does_not_start_without_a_privilege_it_needs_later(
-    node: Node, verb: Callable[[PaperAgent], str], privilege: str
-) -> None:
-    up(wide(node))
-    node.sent.clear()
-    take_away(node, privilege)
-    said, _ = end_of(verb, wide(node))
-    nothing_happened(node, said, privilege)
-
-
-@pytest.mark.parametrize(
-    "privilege",
-    ["VM.Clone", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network", "Datastore.AllocateSpace", "SDN.Use"],
-)
-def test_cycle_does_not_start_without_a_privilege_for_the_new_machine(node: Node, privilege: str) -> None:
-    up(wide(node, template="auto"))
-    node.sent.clear()
-    take_away(node, privilege)
-    said, _ = end_of(cycle, wide(node, template="auto"))
-    nothing_happened(node, said, privilege)
-
-
-def test_cycle_does_not_start_when_up_would_be_refused(node: Node) -> None:
-    up(wide(node))
-    node.sent.clear()
-    said, _ = end_of(cycle, wide(node, state={"size": "1G"}))
-    assert node.running == [CATTLE], "the machine was destroyed although no new one can be created"
-    assert not node.writes
-    assert "the file says 1G" in said
-
-
-@pytest.mark.parametrize("privilege", ["VM.Config.Disk", "VM.Config.Options"])
-def test_up_does_not_stop_a_machine_to_grow_a_state_without_the_privilege(node: Node, privilege: str) -> None:
-    up(wide(node))
-    node.sent.clear()
-    narrow(node, f"/vms/{PET}", privilege)
-    said, _ = end_of(up, wide(node, state={"size": "9G"}))
-    nothing_happened(node, said, privilege)
-
-
-@pytest.mark.parametrize("privilege", ["VM.Allocate", "VM.Config.Disk", "VM.Config.Options"])
-def test_forget_does_not_start_without_a_privilege_it_needs(node: Node, privilege: str) -> None:
-    up(wide(node))
-    down(wide(node))
-    node.sent.clear()
-    narrow(node, f"/vms/{PET}", privilege)
-    said, _ = end_of(forgotten, wide(node))
-    assert not node.writes, f"something was changed without {privilege}"
-    assert node.config(PET)["protection"] == 1
-    assert privilege in said
-
-
-@pytest.mark.parametrize("privilege", ["VM.Config.Disk", "VM.Config.Options", "VM.PowerMgmt"])
-def test_adopt_does_not_start_without_a_privilege_it_needs(node: Node, privilege: str) -> None:
-    node.somebody(200, hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
-    node.root("pct", "start", 200)
-    target = AdoptTarget(200, "mp0")
-    file: Any = describe(wide(node), target).said
-    agent = wide(node, **file)
-    narrow(node, "/vms/200", privilege)
-    said, _ = end_of(lambda each: adopt(each, target, looked=True), agent)
-    assert not node.writes, f"adopt started without {privilege}"
-    assert node.running == [200]
-    assert privilege in said
-
-
-def test_privileges_are_read_once_and_only_when_a_plan_has_steps(node: Node) -> None:
-    def reads() -> int:
-        return len([sent for sent in node.sent if sent.path == "/access/permissions"])
-
-    up(wide(node))
-    first = reads()
-    assert "nothing to do" in up(wide(node))
-    assert (first, reads()) == (1, 1)

@@ -1,4 +1,4 @@
-"""Finding 13: when the process that holds the lease died, the lease was free while the agent ran for up to 90 s more.
+"""When the process that holds the lease dies, the lease stays taken until the agent, too, has ended.
 
 A second unit stands for a second machine: it has the text of the real lease unit and retries every 0.2 s. The agent
 takes some time to end, and has a child process in another session that ignores signals.
