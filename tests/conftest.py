@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from levels import LEVEL
+from levels import LEVEL, is_hostile
 from paddock import secret
 
 if TYPE_CHECKING:
@@ -85,8 +85,12 @@ def _runs(pid: int) -> bool:
     return False
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Start the slowest test files first if several workers share the tests, so that all end at about the same time."""
+    """Mark the hostile tests. If several workers share the tests, start the slowest files first: all end together."""
+    for item in items:
+        if is_hostile(item.nodeid):
+            item.add_marker("hostile")
     if not config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return
     known = json.loads(WEIGHTS.read_text())
