@@ -78,7 +78,7 @@ def archived(archive: Path, name: str) -> str:
     return subprocess.run(["tar", "-xOf", archive, name], capture_output=True, text=True, check=True).stdout
 
 
-def test_a_rollback_of_a_running_container_brings_back_its_files_and_those_of_the_foreign_volume(box: Box) -> None:
+def test_a_rollback_of_a_running_container_brings_back_files_also_of_foreign_volumes(box: Box) -> None:
     inside(box, CATTLE, "echo one >/root/f; echo one >/mem/f; echo old >/etc/motd; sync")
     assert snapshot(box, CATTLE, "one") == "OK"
     inside(box, CATTLE, "echo two >/root/f; echo two >/mem/f; rm /etc/motd; touch /mem/new")
@@ -194,7 +194,7 @@ def test_a_backup_of_the_pet_fails_while_the_cattle_changes_its_files(box: Box) 
     inside(box, CATTLE, "rm -r /mem/d")
 
 
-def test_a_restore_into_existing_volumes_keeps_their_files_and_one_without_them_fills_the_root(box: Box) -> None:
+def test_a_restore_keeps_files_of_existing_volumes_and_fills_the_root_without_them(box: Box) -> None:
     inside(box, CATTLE, "echo old >/mem/changed; echo old >/mem/lost")
     stop(box, CATTLE)
     _, (archive,), _ = back_up(box, CATTLE, "stop")
@@ -240,7 +240,7 @@ def test_a_destroyed_cattle_leaves_its_snapshot_of_the_pets_volume(box: Box) -> 
 
 
 @slow_proof
-def test_the_kernel_waits_before_it_mounts_a_volume_that_was_copied_while_it_was_mounted(tmp_path: Path) -> None:
+def test_the_kernel_waits_before_it_mounts_a_volume_that_was_copied_while_mounted(tmp_path: Path) -> None:
     with pet_and_cattle(tmp_path, mmp_wait=None) as box:
         assert snapshot(box, PET, "live") == "OK"
         stop(box, CATTLE)
