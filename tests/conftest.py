@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from levels import LEVEL
+from levels import LEVEL, is_hostile
 from paddock import secret
 
 if TYPE_CHECKING:
     from live.node import Node
 
 # Only ./test --all collects these folders. Their tests need real machines, and the stories cover every shape.
-collect_ignore = [] if LEVEL == "all" else ["live"]
+collect_ignore = [] if LEVEL == "all" else ["live", "sandbox/live"]
 
 # Seconds of each test file by level, from earlier runs. PADDOCK_WEIGHTS=write ./test writes those of its level again.
 # A level that does not list a file has the seconds of the default level.
@@ -85,8 +85,12 @@ def _runs(pid: int) -> bool:
     return False
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Start the slowest test files first if several workers share the tests, so that all end at about the same time."""
+    """Mark the hostile tests. If several workers share the tests, start the slowest files first: all end together."""
+    for item in items:
+        if is_hostile(item.nodeid):
+            item.add_marker("hostile")
     if not config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return
     known = json.loads(WEIGHTS.read_text())

@@ -1,4 +1,4 @@
-"""The two levels of the tests: ./test, and ./test --all."""
+"""The two levels of the tests, ./test and ./test --all, and the mark of the hostile ones."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ LEVEL: Final = os.environ.get("PADDOCK_LEVEL", "default")
 
 # Marks a test that only ./test --all runs.
 slow_proof: Final = pytest.mark.skipif(LEVEL != "all", reason="a slow proof; ./test --all runs it")
+
+
+def is_hostile(nodeid: str) -> bool:
+    """Tell whether a test attacks Paddock: its folder, its file or its own name says "hostile"."""
+    return "hostile" in nodeid.partition("[")[0]
 
 
 def by_level(default: int, all_: int) -> int:

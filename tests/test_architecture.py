@@ -76,6 +76,22 @@ def test_the_simulated_node_imports_nothing_of_paddock() -> None:
         assert not _of_package("paddock", path), path
 
 
+# What the suites of the simulated node share with the other tests: the level at which they run.
+SHARED_WITH_THE_BOX = {"levels"}
+
+
+def test_the_suites_of_the_simulated_node_import_nothing_of_paddock_and_its_tests() -> None:
+    """So that the package can leave with its tests. Their fixtures in tests/conftest.py set only homes apart."""
+    tests = Path(__file__).parent
+    own = {path.stem for path in tests.iterdir() if path.suffix == ".py" or path.is_dir()} - {"sandbox"}
+    assert {"live", "hostile", "places", "cases", "levels"} <= own, "the test does not find the other tests"
+    modules = sorted((tests / "sandbox").rglob("*.py"))
+    assert len(modules) > 40, "the test does not find the suites"
+    for path in modules:
+        foreign = {name.split(".")[0] for name in imported_modules(path)} & (own | {"paddock", "bench", "tests"})
+        assert foreign <= SHARED_WITH_THE_BOX, path
+
+
 def test_only_the_demo_and_one_verb_import_the_simulated_node() -> None:
     users = {str(path.relative_to(SOURCE)) for path in MODULES if _of_package("pvebox", path)}
     assert users == {"cli/sandbox.py", "demo.py"}

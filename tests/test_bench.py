@@ -226,7 +226,7 @@ def test_one_benchmark_gets_its_options(monkeypatch: pytest.MonkeyPatch) -> None
     assert program.main(["--help"]) == 0
 
 
-def test_a_signal_ends_the_running_benchmark_once_and_waits_until_it_has_removed_what_it_made(tmp_path: Path) -> None:
+def test_a_signal_ends_the_running_benchmark_once_and_waits_until_it_has_cleaned_up(tmp_path: Path) -> None:
     made, signals = tmp_path / "made", tmp_path / "signals"
     child = f"""
 import pathlib, signal, time

@@ -37,12 +37,12 @@ def test_a_picture_of_a_terminal_keeps_its_columns_without_style_sheets(name: st
 
 
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
-def test_a_picture_of_a_run_shows_no_failure_and_nothing_of_the_machine_it_was_drawn_on(path: Path) -> None:
+def test_a_picture_of_a_run_shows_no_failure_and_nothing_of_its_machine(path: Path) -> None:
     texts = "\n".join(each.text or "" for each in ElementTree.parse(path).getroot().iter(f"{SVG}text"))
     assert not re.search(r"✗|error:|, failed|cut off|/tmp/|/home/|/root/|pvebox-stage", texts, re.MULTILINE)
 
 
-def test_the_readme_and_the_site_show_the_pictures_with_a_text_for_those_who_cannot_see_them() -> None:
+def test_the_readme_and_the_site_show_the_pictures_with_a_text_in_their_place() -> None:
     shown: dict[str, set[Path]] = {}
     for page in PAGES:
         for said, target in re.findall(r"!\[([^\]]*)\]\(([^)]+\.svg)\)", page.read_text()):

@@ -18,8 +18,8 @@ from typing import Any, Final
 from bench.client import to_banner
 from bench.ways.ground import NODE, Ground
 from bench.ways.meter import Measured, Measurement
-from clients.installed import PACKAGES, install
 from pvebox.stage import MODEL_KEY
+from sandbox.clients.installed import PACKAGES, install
 
 PEER: Final = Path(__file__).parents[1] / "peer"
 _PET, _MACHINE = 9990, 9105

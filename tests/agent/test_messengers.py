@@ -165,7 +165,7 @@ def test_a_webhook_takes_signed_messages_only(talk: Talk) -> None:
     assert not any("nothing" in line for line in talk.ntfy.heard("answers"))
 
 
-def test_verify_says_what_was_proved_and_names_a_connector_with_a_placeholder_for_a_token(talk: Talk) -> None:
+def test_verify_says_what_was_proved_and_names_a_connector_with_a_placeholder_token(talk: Talk) -> None:
     lines = talk.verified()
     told = lines["connectors"]["evidence"]
     assert "telegram" not in talk.state()["platforms"]

@@ -222,9 +222,7 @@ def test_an_agent_that_does_not_run_is_not_asked(agent: Agent, tmp_path: Path) -
     assert agent.asked == ["/health"]
 
 
-def test_a_program_beside_the_agent_that_ignores_its_questions_is_ended_with_the_look(
-    agent: Agent, tmp_path: Path
-) -> None:
+def test_a_program_beside_the_agent_that_ignores_questions_is_ended_with_the_look(agent: Agent, tmp_path: Path) -> None:
     mark = tmp_path / "survived"
     asleep = f"import time; time.sleep(3); open({str(mark)!r}, 'w')"
     stopped = ["printf", "%s", "process.main=inactive 0 0 1000"]

@@ -22,10 +22,8 @@ from typing import Any, Final
 
 import killed_script
 from hostile import agents
-from hostile.ground import ATTACKER, Machine
-from hostile.test_07_names import DOCKER
-from hostile.test_25_rename import SYSTEMCTL
-from hostile.test_property import own_text, workload
+from hostile.ground import ATTACKER, Machine, own_text
+from hostile.stubs import DOCKER, SYSTEMCTL
 from paddock.runtimes import Runtime
 from paddock.runtimes import machine as of_machine
 from paddock.runtimes.shell import script
@@ -62,7 +60,7 @@ ELSEWHERE: Final = {
     **dict.fromkeys(
         ("lease.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"), "systemd runs it, and starts it again"
     ),
-    "rename.sh": "tests/hostile/test_25_rename.py",
+    "rename.sh": "tests/hostile/test_rename.py",
     "packages.sh": "the package manager of the machine, which is asked again for what is missing",
     "python.sh": "the package manager of the machine",
     "template.sh": "it runs on a builder; the builder of an interrupted build is destroyed",
@@ -165,7 +163,7 @@ def applied(runtime: Runtime, colour: str = "red") -> Command:
 
 
 def _coloured(runtime: Runtime, colour: str) -> Any:
-    wanted = workload(runtime)
+    wanted = agents.workload_with_files(runtime)
     first = wanted.processes[0]
     coloured = replace(first, environment={**first.environment, "COLOUR": colour})
     return replace(wanted, processes=(coloured, *wanted.processes[1:]))
@@ -294,7 +292,7 @@ def not_covered() -> list[str]:
     return [
         str(path.relative_to(top))
         for path in sorted(top.rglob("*.sh"))
-        if path.parent.name != "process"  # an account without root; tests/hostile/test_11 kills them
+        if path.parent.name != "process"  # an account without root; tests/hostile/test_cut_off.py kills them
         and not path.read_text().startswith("# Library:")
         and path.name not in ELSEWHERE
         and own_text(path) not in texts

@@ -7,23 +7,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from hostile.ground import ATTACKER, Machine
+from paddock.guests.report import records
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
 from paddock.recipes.service.spec import ServiceSpec
-from paddock.recipes.workload import Process, Workload
+from paddock.recipes.workload import Keep, Process, StateFile, Workload
 from paddock.runtimes import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
 from paddock.spec.agent_id import AgentId
 
-# A stub for `docker` or `podman` that runs programs on the machine itself instead of in a container.
-ENGINE_STUB: Final = r"""
-case "$1" in
-    exec) shift; while [ "${1#--}" != "$1" ]; do shift; done; shift; exec "$@" ;;
-    container | image) exit 1 ;;
-esac
-"""
 SECRET: Final = "a key that only the agent knows"
 
 
@@ -65,6 +59,17 @@ def workload(runtime: Runtime, names: Sequence[str] = ("main",), **environment: 
     )
 
 
+def workload_with_files(runtime: Runtime) -> Workload:
+    """Return a workload with state files of every kind that root manages."""
+    plain = workload(runtime)
+    files = (
+        StateFile("locked/.env", "locked\n", Keep.LOCKED),
+        StateFile(".hermes/notes.md", "seeded\n", Keep.SEEDED),
+        StateFile("a/b/SOUL.md", "planted\n"),
+    )
+    return Workload(plain.processes, (), (".local/bin", ".hermes"), plain.generated, state_files=files)
+
+
 def apply(
     machine: Machine, runtime: Runtime, wanted: Workload | None = None, secrets: Mapping[str, str] | None = None
 ) -> Result:
@@ -84,8 +89,4 @@ def seen(machine: Machine, runtime: Runtime) -> AgentSeen:
     """Run the runtime's observe script and return the observed agent."""
     result = machine.run(runtime.observe(()))
     assert result.ok, result.err
-    if hasattr(AgentSeen, "from_lines"):  # in commits before finding 2 was fixed
-        return AgentSeen.from_lines(result.out)  # type: ignore[no-any-return]
-    from paddock.guests.report import records
-
     return AgentSeen.from_records(records(result.out))

@@ -7,6 +7,7 @@ stubs record their arguments.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -128,3 +129,8 @@ def machine() -> Iterator[Machine]:
         finally:
             keeper.kill()
             keeper.wait()
+
+
+def own_text(path: Path) -> str:
+    """Return the longest part of a script that the loader does not change."""
+    return max(re.split(r"^\. \./.*\n", path.read_text(), flags=re.MULTILINE), key=len).strip()

@@ -8,7 +8,6 @@ only root can write and all other files outside the agent's home must be unchang
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,10 +20,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from hostile import agents
-from hostile.ground import ATTACKER, Machine, as_root, machine
+from hostile.ground import ATTACKER, Machine, as_root, machine, own_text
 from levels import by_level
 from paddock.errors import PaddockError
-from paddock.recipes.workload import Keep, StateFile, Workload
 from paddock.runtimes import Runtime
 from paddock.runtimes import machine as machine_scripts
 from paddock.runtimes.engine.runtime import Engine
@@ -137,19 +135,8 @@ def world() -> Iterator[Machine]:
         yield made
 
 
-def workload(runtime: Runtime) -> Workload:
-    """Return a workload with state files of every kind that root manages."""
-    plain = agents.workload(runtime)
-    files = (
-        StateFile("locked/.env", "locked\n", Keep.LOCKED),
-        StateFile(".hermes/notes.md", "seeded\n", Keep.SEEDED),
-        StateFile("a/b/SOUL.md", "planted\n"),
-    )
-    return Workload(plain.processes, (), (".local/bin", ".hermes"), plain.generated, state_files=files)
-
-
 def bundle_of(runtime: Runtime) -> tuple[str, bytes]:
-    bundle = runtime.bundle(workload(runtime), None, mounted=False)
+    bundle = runtime.bundle(agents.workload_with_files(runtime), None, mounted=False)
     return bundle.id, bundle.archive({}, {})
 
 
@@ -230,7 +217,7 @@ def test_no_script_of_root_follows_a_trap_of_the_agent(world: Machine, laid: lis
         mkdir -p /srv/states/before /data && chown "$1:$1" /srv/states/before /data""",
         str(ATTACKER),
     )
-    agents.installed(world, systemd, workload(systemd))
+    agents.installed(world, systemd, agents.workload_with_files(systemd))
     (world.folder / "log").write_text("\n".join(log) + "\n", newline="")
     lay = ["/usr/bin/python3", "-c", LAY, systemd.paths.home, "/srv/states/before", "/data", "/tmp"]
     lay = lay if world.exists("/usr/bin/python3") else [sys.executable, *lay[1:]]
@@ -243,32 +230,29 @@ def test_no_script_of_root_follows_a_trap_of_the_agent(world: Machine, laid: lis
         assert world.run(lay, stdin=asked, uid=ATTACKER).ok  # the agent lays its traps again
 
 
-def own_text(path: Path) -> str:
-    """Return the longest part of a script that the loader does not change."""
-    return max(re.split(r"^\. \./.*\n", path.read_text(), flags=re.MULTILINE), key=len).strip()
-
-
 def test_every_script_that_runs_as_root_is_attacked() -> None:
     """A new script has to be added to ``scripts`` above, or to ``elsewhere`` with a reason."""
     systemd, docker = agents.systemd("bee"), agents.docker("bee")
     texts = [word for argv, _ in scripts(systemd, docker) for word in argv]
-    texts += [file.content for file in docker.bundle(workload(docker), None, mounted=False).files.values()]
+    texts += [
+        file.content for file in docker.bundle(agents.workload_with_files(docker), None, mounted=False).files.values()
+    ]
     attacked = "\n".join(texts)
     elsewhere = {
-        "install.sh": "test_04_proof.py",
-        "prove.sh": "test_04_proof.py",
+        "install.sh": "test_packages.py",
+        "prove.sh": "test_packages.py",
         "try_code.sh": "it runs in a throwaway container",
-        "template.sh": "test_04_proof.py",
-        "leave.sh": "test_02_report.py",
+        "template.sh": "test_packages.py",
+        "leave.sh": "test_reports.py",
         "packages.sh": "its arguments come from paddock.yaml",
         "load.sh": "its input comes from paddock.yaml",
         "hostkey.sh": "it reads no file of the agent",
         "base.sh": "it runs before the agent has a container, and its arguments come from paddock.yaml",
         "relock.sh": "tests/runtimes/test_image_scripts.py",
-        "start_image.sh": "test_01_enter.py",
+        "start_image.sh": "test_enter.py",
         "trial.sh": "it runs in a throwaway container",
         "programs_present.sh": "its arguments are of the recipe",
-        "survey.sh": "it runs before there is an agent; test_28_survey.py attacks what reads its report",
+        "survey.sh": "it runs before there is an agent; test_reports.py attacks what reads its report",
     }
     top = Path(str(resources.files("paddock")))
     missing = [

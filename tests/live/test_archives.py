@@ -69,7 +69,7 @@ def expect_nothing_left(node: Node) -> None:
     assert not [each for each in words if "role=spare" in each or "role=reader" in each]
 
 
-def test_a_destroyed_memory_comes_back_from_a_backup_that_was_made_while_the_agent_was_busy(archived: Node) -> None:
+def test_a_destroyed_memory_comes_back_from_a_backup_made_while_the_agent_was_busy(archived: Node) -> None:
     delete_the_memories(archived)
     assert FACT in archived.ask(f"Remember: {FACT}")
     before, kept = int(archived.machine(COUNT)), pets(archived)

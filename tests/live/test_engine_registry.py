@@ -65,9 +65,7 @@ def _pushes(web: Host, tag: str, mark: str) -> str:
 
 @slow_proof
 @pytest.mark.parametrize("engine", ["docker", "podman"])
-def test_a_tag_that_names_a_newer_image_is_used_on_request_and_the_image_before_stays(
-    registry: Host, engine: str
-) -> None:
+def test_a_tag_of_a_newer_image_is_used_on_request_and_the_image_before_stays(registry: Host, engine: str) -> None:
     web = registry
     tag = f"localhost:5000/{engine}:latest"
     web.root("docker tag $(docker image ls --quiet localhost/paddock/archive | head -n 1) source:1")

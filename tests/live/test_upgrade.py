@@ -35,7 +35,7 @@ def host(node: Node, api: Client) -> Iterator[Host]:
         yield found
 
 
-def test_an_upgrade_keeps_the_memory_and_a_rollback_brings_the_state_from_before_back(host: Host) -> None:
+def test_an_upgrade_keeps_the_memory_and_a_rollback_brings_the_former_state_back(host: Host) -> None:
     schema = host.schema
     host.shell("rm /var/lib/paddock/hermes/.paddock/version")  # an earlier Paddock did not write it
     assert f"{OLD} becomes {NEW}" in host.paddock("upgrade", "hermes", "--dry-run").stdout

@@ -168,7 +168,7 @@ class _Connection:
 
 
 @pytest.mark.parametrize(("known", "scans"), [(KEY, 0), (f"{KEY[:-1]}A", 1)])
-def test_a_clone_is_connected_to_with_the_key_of_its_template_and_scanned_only_without_it(
+def test_a_clone_is_reached_with_the_key_of_its_template_and_scanned_only_without_it(
     monkeypatch: pytest.MonkeyPatch, known: str, scans: int
 ) -> None:
     scanned: list[str] = []

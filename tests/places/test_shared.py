@@ -57,7 +57,7 @@ def test_an_agent_whose_container_is_locked_needs_an_observation_of_its_own(node
     assert observed(node.agent("wasp")) is not None
 
 
-def test_a_new_agent_needs_an_observation_of_its_own_while_a_container_is_being_created(node: Node) -> None:
+def test_a_new_agent_needs_its_own_observation_while_a_container_is_being_created(node: Node) -> None:
     up(node.agent())
     node.put(CATTLE, description=None, lock="create")
     assert observed(node.agent("wasp")) is None

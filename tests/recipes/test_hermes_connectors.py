@@ -226,7 +226,7 @@ def test_a_state_in_a_wrong_form_never_passes(platforms: Any) -> None:
     assert not judged(found.judge, {"platforms": platforms}).ok
 
 
-def test_what_the_agent_writes_about_a_connector_is_bounded_and_comes_after_the_connectors_of_the_file() -> None:
+def test_what_the_agent_writes_about_connectors_is_bounded_and_comes_after_the_file() -> None:
     others = {f"a{number}": {"state": "connected"} for number in range(5000)}
     long = {"telegram": {"state": "fatal", "error_message": "\x1b[2J" + "x" * 5000}}
     found = check(agent({"telegram": {"allow": [1]}}), "connectors")

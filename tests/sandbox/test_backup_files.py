@@ -187,7 +187,7 @@ def test_a_protected_backup_is_not_removed_and_another_one_goes_with_its_files(a
     assert again.log[0] == f"disk image '/var/lib/vz/dump/{second}' does not exist"
 
 
-def test_removing_a_backup_needs_the_privilege_on_its_guest_even_for_an_administrator(api: Api) -> None:
+def test_removing_a_backup_needs_the_privilege_on_its_guest_also_for_administrators(api: Api) -> None:
     put(api, at(DAYS[0]))
     token = api.token_with(storage_local=("Datastore.Allocate", "Datastore.AllocateSpace"))
     volume = f"{CONTENT}/backup/{at(DAYS[0])}"

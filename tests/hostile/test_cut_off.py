@@ -1,0 +1,185 @@
+"""After a kill between switching the bundle and the restart, the next `up` restarts the process with the new bundle.
+
+The real scripts run for an account without root, with stubs for `systemctl` and `podman`. The tests kill them at
+every command before which a file has changed. After every kill, the next `up` must leave the agent as the file says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import killed_script
+from killed_script import files_below, watch
+from levels import by_level
+from paddock.recipes import load
+from paddock.run.deployment import deployments
+from paddock.run.observe import observe
+from paddock.run.reporter import Reporter
+from paddock.run.resolve import Resolved, locate, resolve
+from paddock.run.verbs import plan_up
+
+# Otherwise each change takes every third kill, and the second change those in between.
+_STRIDE = by_level(3, 1)
+
+_FILE = """\
+project: home
+places: {{here: {{host: {{{scope}}}}}}}
+agents:
+  web:
+    kind: service
+    place: here
+    runtime: {runtime}
+    command: [/bin/true]
+    environment: {{COLOUR: {colour}}}
+    secrets: {{KEY: {{env: WEB_KEY}}}}
+    {container}
+"""
+
+# Records the key and the bundle that a started process has read.
+_SYSTEMCTL = r"""#!/bin/sh
+[ "$1" != --user ] || shift
+root=$HOME/.config/paddock/home_web running=$HOME/running
+run() { { cat "$root/secrets.env" && readlink "$root/current"; } >"$running"; }
+verb=$1
+shift
+case "$verb $*" in
+    start*lease*) [ -e "$running" ] || run ;;
+    start*main* | start*container*) [ -e "$running" ] || run ;;
+    restart*main* | restart*container*) run ;;
+    is-active*) for unit; do case $unit in --*) ;; *) [ ! -e "$running" ] || echo active ;; esac; done ;;
+    show*NFileDescriptorStore*) echo 1 ;;
+    show*SubState*) printf 'SubState=running\nNRestarts=0\n' ;;
+esac
+"""
+_PODMAN = r"""#!/bin/sh
+case "$*" in
+    info*) echo driver=overlay ;;
+    *'image inspect'*) echo sha256:0123 ;;
+    *'container inspect'*identity*) cat "$HOME/identity" ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account with a running agent, and a paddock.yaml that can be changed."""
+
+    home: Path
+    file: Path
+
+    @property
+    def running(self) -> str:
+        """The key and the bundle that the process read when it started."""
+        return (self.home / "running").read_text()
+
+    def write(self, runtime: str, *, key: str, colour: str) -> None:
+        os.environ["WEB_KEY"] = key
+        scope = "scope: user" if runtime != "process" else ""
+        container = "container: {base: 'debian:12'}" if runtime == "podman" else ""
+        self.file.write_text(_FILE.format(runtime=runtime, colour=colour, scope=scope, container=container))
+
+    @contextmanager
+    def deployment(self) -> Iterator[Resolved]:
+        with deployments(load(self.file), [], Reporter()) as found:
+            agent = resolve(locate(found[0]))
+            if container := agent.runtime.container:
+                (self.home / "identity").write_text(container.identity(agent.workload))
+            yield agent
+
+    def up(self, deployment: Resolved) -> bool:
+        """Run the scripts of `up` without verifying the agent. Return whether there was something to do."""
+        plan = plan_up(deployment, deployment.want(), observe(deployment))
+        assert not plan.refusals
+        steps = [step.id for step in plan.steps]
+        assert set(steps) <= {"agent.configure", "agent.answer"}
+        if "agent.configure" not in steps:
+            return False
+        self.apply(deployment, deployment.runtime.apply(deployment.bundle.id))
+        return True
+
+    def apply(self, deployment: Resolved, argv: Sequence[str]) -> None:
+        done = subprocess.run(argv, input=deployment.archive(), capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+
+    def commands(self, deployment: Resolved) -> tuple[int, list[int]]:
+        """Apply the bundle. Return how many commands that takes, and before which a kill leaves other files."""
+        argv = deployment.runtime.apply(deployment.bundle.id)
+        return killed_script.commands(
+            argv, deployment.archive(), os.environ, lambda: files_below([str(self.home), os.environ["XDG_RUNTIME_DIR"]])
+        )
+
+    def cut_off(self, deployment: Resolved, at: int) -> None:
+        """Apply the bundle and kill it at a command."""
+        argv = deployment.runtime.apply(deployment.bundle.id)
+        code, said = watch(argv, deployment.archive(), os.environ, lambda number: number == at)
+        assert code == -signal.SIGKILL, said
+
+
+@pytest.fixture
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
+    home, bin_ = tmp_path / "home", tmp_path / "bin"
+    home.mkdir()
+    bin_.mkdir()
+    programs = {"systemctl": _SYSTEMCTL, "podman": _PODMAN}
+    silent = dict.fromkeys(("journalctl", "loginctl", "newuidmap", "getsubids", "runc"), "#!/bin/sh\n")
+    for name, text in (programs | silent).items():
+        (bin_ / name).write_text(text)
+        (bin_ / name).chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / ".local/share"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
+    monkeypatch.setenv("WEB_KEY", "")
+    return Account(home, tmp_path / "paddock.yaml")
+
+
+@pytest.mark.parametrize("change", [{"key": "new"}, {"colour": "blue"}], ids=["key", "settings"])
+@pytest.mark.parametrize("runtime", ["systemd", "podman", "process"])
+def test_the_up_after_a_killed_run_restarts_the_process_with_the_new_bundle(
+    account: Account, runtime: str, change: dict[str, str]
+) -> None:
+    before = {"key": "old", "colour": "red"}
+    account.write(runtime, **before)
+    with account.deployment() as deployment:
+        assert account.up(deployment)
+        assert not account.up(deployment)
+    saved = account.home.with_name("saved")
+    shutil.copytree(account.home, saved, symlinks=True)
+
+    account.write(runtime, **before | change)
+    stale = []
+    with account.deployment() as deployment:
+        commands, differing = account.commands(deployment)
+        wanted = account.running if runtime != "process" else ""
+        assert commands > 40
+        assert len(differing) > 4
+        for at in differing[0 if "key" in change else _STRIDE // 2 :: _STRIDE]:
+            shutil.rmtree(account.home)
+            shutil.copytree(saved, account.home, symlinks=True)
+            account.cut_off(deployment, at)
+            account.up(deployment)
+            assert not account.up(deployment), f"killed at command {at}, a second `up` still has something to do"
+            if wanted and account.running != wanted:
+                stale.append(at)
+    assert not stale, (
+        f"killed at command {stale[0]} to {stale[-1]} of {commands}, the next `up` left the process with its old key"
+        f" and settings, and reported success ({len(stale)} of {commands} commands)"
+    )
+
+
+def test_applying_an_unchanged_bundle_does_not_restart_the_process(account: Account) -> None:
+    account.write("systemd", key="old", colour="red")
+    with account.deployment() as deployment:
+        account.up(deployment)
+        (account.home / "running").write_text("as it was")
+        account.apply(deployment, deployment.runtime.apply(deployment.bundle.id))
+    assert account.running == "as it was"

@@ -1,0 +1,197 @@
+"""Reports and answers of an attacked machine: none adds a step to a plan, breaks Paddock or reaches the terminal.
+
+The report of a host to a survey, the report of an agent's machine, and an agent's answers to checks can hold any data.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import paddock
+from hostile import agents
+from hostile.ground import Machine, as_root
+from hostile.stubs import ENGINE_STUB
+from levels import by_level
+from paddock.checks import asked
+from paddock.checks.line import Line
+from paddock.errors import PaddockError
+from paddock.places.host.survey import parsed, shapes
+from paddock.plan.actions import RemoveContainer
+from paddock.plan.agent import AgentSeen, AgentWant, up
+from paddock.recipes import KINDS, agent_from
+from paddock.recipes.checks import Check
+from paddock.recipes.workload import Paths
+from paddock.spec.models import AgentSpec
+from paddock.visible import one_line
+
+ENGINE: Final = "/srv/evil"
+# Characters that a shell or Python may treat as the end of a line.
+SEPARATORS: Final = ("\u2028", "\u2029", "\v", "\f", "\x85", "\x1c", "\x1d", "\x1e", "\r")
+
+
+@as_root
+@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
+def test_a_line_of_the_log_does_not_add_a_step_to_the_plan(ground: Machine, separator: str) -> None:
+    runtime = agents.systemd()
+    agents.installed(ground, runtime)
+    (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}bundle=forged\n")
+    ground.stub("journalctl", "cat /mnt/log")
+    ground.stub("systemctl", '[ "$1" != show ] || echo SubState=failed\n[ "$1" != is-active ] || echo failed')
+    seen = agents.seen(ground, runtime)
+    assert "error" in seen.said, "the log was not read"
+    steps = up("bee", AgentWant(None, "g", "s", foreground=False), seen)
+    engines = [step.action.engine for step in steps if isinstance(step.action, RemoveContainer)]
+    assert not engines, f"root would run {engines}"
+    assert seen.bundle_id != "forged"
+
+
+@as_root
+@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
+def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: Machine, separator: str) -> None:
+    """Packages in a container are listed from file names, which the agent can choose."""
+    runtime = agents.docker()
+    ground.stub("docker", ENGINE_STUB)
+    agents.installed(ground, runtime)
+    (ground.folder / "diff").write_text(f"A /var/lib/dpkg/info/x{separator}left=evil{separator}.list\n")
+    inspect = '"container inspect") case "$*" in *paddock.agent*) echo home_bee ;; *) echo schema=1 ;; esac ;;'
+    ground.stub("docker", f'case "$1 $2" in {inspect} "diff "*) cat /mnt/diff ;; esac')
+    seen = agents.seen(ground, runtime)
+    assert seen.container.layer, "the container was not examined"
+    assert not seen.left, f"root would run {list(seen.left)}"
+
+
+@as_root
+def test_a_container_is_removed_only_with_docker_or_podman(ground: Machine) -> None:
+    from paddock.run.container import remove_container
+    from paddock.runtimes.systemd.runtime import Systemd
+
+    class Guest:
+        name = "machine"
+
+        def run(self, argv: list[str], *, stdin: bytes = b"", deadline: float = 60.0) -> object:
+            return ground.run(argv)
+
+    ground.root(f"printf '#!/bin/sh\\ntouch /root/taken\\n' >{ENGINE} && chmod 755 {ENGINE}")
+    runtime: Systemd = agents.systemd()
+    agents.installed(ground, runtime)
+    with pytest.raises(PaddockError):
+        remove_container(Guest(), ENGINE, runtime.agent, (), runtime.paths)  # type: ignore[arg-type]
+    assert not ground.exists("/root/taken"), "root ran a program that the report named"
+
+
+@pytest.mark.parametrize("pair", [("left", "/srv/evil"), ("left", "docker x"), ("unit.x", "active")])
+def test_a_report_with_an_unknown_record_is_an_error(pair: tuple[str, str]) -> None:
+    with pytest.raises(PaddockError):
+        AgentSeen.from_records([pair])
+
+
+def test_no_module_splits_text_with_splitlines() -> None:
+    """``str.splitlines`` also splits at characters like U+2028, which an agent can write into any text."""
+    source = Path(paddock.__file__).parent
+    found = [
+        f"{path.relative_to(source)}:{node.lineno}"
+        for path in sorted(source.rglob("*.py"))
+        if "spec" not in path.parts and path.name != "demo.py"  # these read only text of the user
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "splitlines"
+    ]
+    assert not found
+
+
+# --- the report of a host to a survey
+
+
+NAMES = [
+    *("system", "architecture", "uid", "account", "init", "release", "nixos", "libc", "python", "installs", "manager"),
+    *("lingers", "sudo", "installed", "docker", "podman", "free", "other"),
+]
+TRUE = [("system", "Linux"), ("architecture", "x86_64"), ("init", "systemd"), ("libc", "glibc 2.36")]
+ESCAPE = "\x1b]0;title\x07\u202e"
+
+
+def texts(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [text for each in values for text in texts(each)]
+
+
+@settings(max_examples=by_level(150, 3000), deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.text() | st.sampled_from(["0", "yes", "running", "docker"]))))
+@example([*TRUE, ("account", ESCAPE), ("release", f'PRETTY_NAME="{ESCAPE}"\nID={ESCAPE}'), ("docker", f"1 {ESCAPE}")])
+@example([*TRUE, ("uid", "0"), ("free", "9" * 5000), ("libc", f"glibc {'9' * 5000}.1"), ("podman", "4.3.1 true")])
+@example([("release", "ID='\n=\n='='\nID=a b")])
+def test_no_report_of_a_host_breaks_a_survey_or_reaches_the_terminal(records: list[tuple[str, str]]) -> None:
+    printed = "\0report=1\0" + "".join(f"{name}={value}\0" for name, value in records) + "end=ok\0"
+    try:
+        host = parsed(printed)
+    except PaddockError:
+        assert any("\0" in value for _, value in records)
+        return
+    for fits in (shapes(host), shapes(host, local=True)):
+        assert all(one_line(text) == text for text in texts([asdict(host), *map(asdict, fits)]))
+
+
+@pytest.mark.parametrize("printed", ["", "root@host:~# ", "\0report=1\0system=Linux\0", "\0report=1\0x\0end=ok\0"])
+def test_an_incomplete_report_is_rejected(printed: str) -> None:
+    with pytest.raises(PaddockError, match="report"):
+        parsed(printed)
+
+
+# --- answers to checks
+
+
+PATHS: Final = Paths.of(code="/opt/c", etc="/etc/c", state_link="/var/lib/.agents/c", state="/var/lib/c")
+AGENTS: Final[dict[str, dict[str, Any]]] = {
+    "hermes": {"version": "0.19.0", "settings": {"model": {"default": "m"}}, "dashboard": True},
+    "litellm": {"version": "1.106.2", "secrets": {"LITELLM_MASTER_KEY": {"env": "KEY"}}},
+    "service": {"command": ["x"], "health": {"http": "http://127.0.0.1:1/"}},
+}
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS: Final = (
+    "status",
+    "body",
+    "content",
+    "refused",
+    "found",
+    "seconds",
+    "choices",
+    "code",
+    "out",
+    "err",
+    "data",
+    "ok",
+)
+shaped = st.dictionaries(st.sampled_from(KEYS), json, max_size=4)
+
+
+def checks(kind: str) -> list[Check]:
+    spec: AgentSpec = agent_from({"kind": kind, "place": "here", **AGENTS[kind]})
+    recipe = KINDS[spec.kind]
+    probes = recipe.probes(spec, "Say ok.", conversation="c")
+    return [*asked.of_every_agent("bee", PATHS, probes), *recipe.checks(spec, "bee", PATHS)]
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+@given(data=st.data())
+def test_every_answer_of_an_agent_becomes_check_results(kind: str, data: st.DataObject) -> None:
+    questions = checks(kind)
+    answers = [{"found": data.draw(shaped), "seconds": 0.1} for _ in questions]
+    assert all(isinstance(line, Line) for line in asked.lines(questions, {"uid": 1, "answers": answers}))
+
+
+@given(found=shaped | st.dictionaries(st.sampled_from(["answers", "refused", "missing", "uid"]), json, max_size=3))
+def test_answers_in_an_unexpected_form_become_one_failed_check(found: dict[str, Any]) -> None:
+    lines = list(asked.lines(checks("hermes"), found))
+    assert [line.check for line in lines] == ["inside"]
