@@ -87,10 +87,12 @@ def _runs(pid: int) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the hostile tests. If several workers share the tests, start the slowest files first: all end together."""
+    """Mark the tests. If several workers share them, start the slowest files first: all end together."""
     for item in items:
         if is_hostile(item.nodeid):
             item.add_marker("hostile")
+        if LEVEL != "all" and item.get_closest_marker("live") and not item.nodeid.startswith("tests/stories/"):
+            item.add_marker(pytest.mark.skip(reason="needs a real machine; ./test --all runs it"))
     if not config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         return
     known = json.loads(WEIGHTS.read_text())
