@@ -44,22 +44,35 @@ def written(node: Node, tree: dict[str, Any], name: str) -> str:
 
 
 def tell(agent: Agent) -> None:
-    """Live through the whole story, and leave nothing of the agent."""
+    """Live through the whole story. It leaves nothing of the agent."""
+    learn(agent)
+    recreate(agent)
+    restore(agent)
+
+
+def learn(agent: Agent) -> None:
+    """Create the agent and teach it a fact."""
     assert agent.paddock("up") == UP
     agent.ask(f"Remember: {FACT}")
+
+
+def recreate(agent: Agent) -> None:
+    """Recreate the machine. A second `up` has nothing to do."""
     first = agent.machine(agent)
     assert agent.paddock("cycle") == UP
     assert agent.machine(agent) != first
     assert agent.ask(QUESTION) == FACT
     assert agent.paddock("up") == UNCHANGED
 
+
+def restore(agent: Agent) -> None:
+    """Delete the state and restore it from a backup. Then remove the agent, find the fact in its state, delete both."""
     agent.paddock("backup", "hermes")
     agent.paddock("down")
     agent.forget()
     assert FACT not in agent.memory(agent)
     assert "restored from backup" in agent.paddock("restore", "hermes", "--yes")
     assert agent.ask(QUESTION) == FACT
-
     agent.paddock("down")
     assert FACT in agent.memory(agent)
     agent.forget()

@@ -9,11 +9,16 @@ import pytest
 from live.manual import api_client, container, destroy
 from live.node import Node
 from live.test_lease import by_ssh
-from stories.story import MEMORY, Agent, tell, written
+from stories.story import MEMORY, Agent, learn, recreate, restore, written
 
 pytestmark = pytest.mark.live
 
 VMID = 290
+# Another agent has the same code. So `down` leaves the code, and it is installed once for the whole story.
+NEIGHBOUR = """
+cd /opt/paddock && mkdir neighbour
+for tree in .store/*; do ln -s "../$tree" neighbour/; done
+"""
 
 
 @pytest.fixture
@@ -30,4 +35,8 @@ def test_the_memory_of_a_service_survives_its_installation(live_node: Node, host
     def memory(agent: Agent) -> str:
         return agent.node.shell(host, f"cat /var/lib/paddock/hermes/{MEMORY} 2>/dev/null || true")
 
-    tell(Agent(live_node, written(live_node, by_ssh(live_node, host), "systemd-host"), process, memory))
+    agent = Agent(live_node, written(live_node, by_ssh(live_node, host), "systemd-host"), process, memory)
+    learn(agent)
+    live_node.shell(host, NEIGHBOUR)
+    recreate(agent)
+    restore(agent)
