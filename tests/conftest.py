@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -36,12 +38,20 @@ _workers: list[int] = []  # process ids, in the process that started them
 
 
 def pytest_configure() -> None:
+    _avoid_shims()
     signal.signal(signal.SIGTERM, _interrupt)
     if "PYTEST_XDIST_WORKER" in os.environ:
         signal.signal(signal.SIGINT, _interrupt)
     elif signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell lets its background jobs ignore Ctrl-C. The programs that the tests interrupt would inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _avoid_shims() -> None:
+    """Let `python3` be the program. pyenv's is a script, which takes longer than most of what the tests run with it."""
+    found = shutil.which("python3")
+    if found and Path(found).read_bytes().startswith(b"#!"):
+        os.environ["PATH"] = f"{Path(sys.executable).resolve().parent}{os.pathsep}{os.environ['PATH']}"
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
