@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
@@ -32,6 +33,10 @@ collect_ignore = [] if LEVEL == "all" else ["live"]
 WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
 # Seconds of a file that is not listed there. Live tests are slow, so a new one starts early.
 NEW_LIVE_FILE, NEW_FILE = 120.0, 1.0
+
+# Python looks for garbage after each 700 new objects. The tests make millions of them, and the collected tests are many
+# as well: a sixth of the computing was spent on that.
+gc.set_threshold(100_000, 50, 1000)
 
 _numbers = itertools.count()
 _workers: list[int] = []  # process ids, in the process that started them
@@ -93,6 +98,10 @@ def _runs(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     return False
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # the collected tests and the imported modules stay
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
