@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
+import shutil
 import signal
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,17 +34,29 @@ WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
 # Seconds of a file that is not listed there. Live tests are slow, so a new one starts early.
 NEW_LIVE_FILE, NEW_FILE = 120.0, 1.0
 
+# Python looks for garbage after each 700 new objects. The tests make millions of them, and the collected tests are many
+# as well: a sixth of the computing was spent on that.
+gc.set_threshold(100_000, 50, 1000)
+
 _numbers = itertools.count()
 _workers: list[int] = []  # process ids, in the process that started them
 
 
 def pytest_configure() -> None:
+    _avoid_shims()
     signal.signal(signal.SIGTERM, _interrupt)
     if "PYTEST_XDIST_WORKER" in os.environ:
         signal.signal(signal.SIGINT, _interrupt)
     elif signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell lets its background jobs ignore Ctrl-C. The programs that the tests interrupt would inherit that.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _avoid_shims() -> None:
+    """Let `python3` be the program. pyenv's is a script, which takes longer than most of what the tests run with it."""
+    found = shutil.which("python3")
+    if found and Path(found).read_bytes().startswith(b"#!"):
+        os.environ["PATH"] = f"{Path(sys.executable).resolve().parent}{os.pathsep}{os.environ['PATH']}"
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -83,6 +98,10 @@ def _runs(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
     return False
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # the collected tests and the imported modules stay
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pyrage import x25519
 
+from backups.repositories import new_repository
 from backups.verbs import Agent
 
 MIB = 1 << 20
@@ -114,6 +115,7 @@ def test_the_repository_or_the_temporary_folder_of_restic_is_full(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     to = "{restic: {repository: ./repository, password: {env: REPOSITORY_PASSWORD}}}"
     disk = disks.mount(full, 1)
+    new_repository(tmp_path / "repository", "a word that nobody guesses")
     if full == "temporary":
         monkeypatch.setenv("TMPDIR", str(disk))
     agent = up(tmp_path, to)

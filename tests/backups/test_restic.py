@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import copy
+import inspect
 import io
 import json
 import os
+import pickle
 import random
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +23,9 @@ from typing import Any
 
 import pytest
 
+from backups.repositories import new_repository, prepared
+from backups.state import State
+from built import built
 from levels import LEVEL, by_level, slow_proof
 from paddock.backups.drills import Drill
 from paddock.backups.open import destination_for
@@ -36,7 +39,7 @@ from paddock.spec.backup import BackupSpec, ResticSpec
 from paddock.spec.secrets import Source
 from paddock.stream.layout import matcher
 from sshd import free_port, sshd
-from stream.streams import sent
+from stream.streams import SEND, sent
 
 pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="restic is not installed")
 
@@ -58,17 +61,9 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty repository. To create one takes more than a second."""
-    made = tmp_path_factory.mktemp("restic") / "repository"
-    restic(made, "init", "--no-cache")
-    return made
-
-
 @pytest.fixture
-def repository(tmp_path: Path, empty: Path) -> Path:
-    return Path(shutil.copytree(empty, tmp_path / "repository"))
+def repository(tmp_path: Path) -> Path:
+    return new_repository(tmp_path / "repository", PASSWORD)
 
 
 @pytest.fixture(scope="module")
@@ -372,58 +367,6 @@ MOST = by_level(20, 5)  # percent
 ONE_PERCENT = SIZE // 100
 
 
-class State:
-    """Sessions of many sizes, a large file and a database, all with content that cannot be compressed."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self._chance = random.Random(7)
-        self._sessions = self._messages = 0
-        (home / "sessions").mkdir(parents=True)
-        (home / "media.bin").write_bytes(self._chance.randbytes(SIZE // 4))
-        with closing(sqlite3.connect(home / "state.db")) as database:
-            database.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, at INTEGER, content BLOB)")
-            database.execute("CREATE INDEX by_time ON messages (at)")
-            database.commit()
-        self.add_messages(SIZE // 4)
-        self.add_sessions(SIZE // 2)
-
-    def add_messages(self, size: int) -> None:
-        with closing(sqlite3.connect(self.home / "state.db")) as database:
-            for _ in range(size >> 10):
-                row = (self._messages, self._chance.randbytes(1000))
-                database.execute("INSERT INTO messages (at, content) VALUES (?, ?)", row)
-                self._messages += 1
-            database.commit()
-
-    def add_sessions(self, size: int, folder: str = "sessions") -> None:
-        (self.home / folder).mkdir(exist_ok=True)
-        while size > 0:
-            size -= self._write(f"{folder}/{self._sessions:06}.json")
-            self._sessions += 1
-
-    def change_sessions(self, size: int, first: int) -> None:
-        while size > 0:
-            size -= self._write(f"sessions/{first:06}.json")
-            first += 1
-
-    def change_media(self, size: int) -> None:
-        with (self.home / "media.bin").open("r+b") as file:
-            file.seek(7 << 20)
-            file.write(self._chance.randbytes(size))
-
-    def copied_to(self, home: Path) -> State:
-        """Return a copy whose files can be changed."""
-        found = copy.deepcopy(self)
-        found.home = Path(shutil.copytree(self.home, home))
-        return found
-
-    def _write(self, name: str) -> int:
-        size = int(self._chance.expovariate(1 / 9000)) + 100
-        (self.home / name).write_bytes(self._chance.randbytes(size))
-        return size
-
-
 CHANGES: dict[str, Callable[[State], None]] = {
     "in a large file": lambda state: state.change_media(ONE_PERCENT),
     "in files beside each other, with other sizes": lambda state: state.change_sessions(ONE_PERCENT, 1000),
@@ -433,24 +376,25 @@ CHANGES: dict[str, Callable[[State], None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def saved_state(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> tuple[State, Path]:
+@pytest.fixture
+def saved_state(tmp_path: Path) -> tuple[State, Path]:
     """A state, and a repository with its first backup. They take much longer to make than to copy."""
-    folder = tmp_path_factory.mktemp("saved")
-    state, repository = State(folder / "home"), Path(shutil.copytree(empty, folder / "repository"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("REPOSITORY_PASSWORD", PASSWORD)
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        destination(repository).save(verified(sent(state.home)), NOON)
-    return state, repository
+
+    def build(folder: Path) -> None:
+        state = State(folder / "home", SIZE)
+        (folder / "state").write_bytes(pickle.dumps(state))
+        destination(new_repository(folder / "repository", PASSWORD)).save(verified(sent(state.home)), NOON)
+
+    inputs = f"{SIZE} {inspect.getsource(State)} {prepared(PASSWORD).name} {SEND}"
+    folder = built("restic-state", inputs, build)
+    found: State = pickle.loads((folder / "state").read_bytes())
+    found.home = folder / "home"
+    return found.copied_to(tmp_path / "home"), Path(shutil.copytree(folder / "repository", tmp_path / "repository"))
 
 
 @pytest.mark.parametrize("what", CHANGES if LEVEL == "all" else list(CHANGES)[1:3])
-def test_a_second_backup_with_one_percent_changed_adds_at_most_five(
-    saved_state: tuple[State, Path], tmp_path: Path, what: str
-) -> None:
-    state = saved_state[0].copied_to(tmp_path / "home")
-    repository = Path(shutil.copytree(saved_state[1], tmp_path / "repository"))
+def test_a_second_backup_with_one_percent_changed_adds_at_most_five(saved_state: tuple[State, Path], what: str) -> None:
+    state, repository = saved_state
     found = destination(repository)
     first = used(repository)
     assert first > 0.95 * SIZE
@@ -463,15 +407,21 @@ def test_a_second_backup_with_one_percent_changed_adds_at_most_five(
 
 # Killed at any moment
 
+# Saves a backup in a new process for each line that it reads. To import what that needs takes longer than to save.
 SAVE = """
-import io, sys
+import os, sys
 from datetime import datetime, UTC
 from pathlib import Path
 from backups.test_restic import destination, verified
 stream = Path(sys.argv[2]).read_bytes()
-print("ready", flush=True)
-destination(sys.argv[1]).save(verified(stream), datetime.now(UTC).replace(microsecond=0))
-print("done", flush=True)
+for _ in sys.stdin:
+    child = os.fork()
+    if not child:
+        destination(sys.argv[1]).save(verified(stream), datetime.now(UTC).replace(microsecond=0))
+        os._exit(0)
+    os.setpgid(child, child)
+    print(child, flush=True)
+    print("done" if os.waitpid(child, 0)[1] == 0 else "killed", flush=True)
 """
 
 
@@ -486,17 +436,21 @@ def test_every_listed_backup_is_complete_after_a_kill_at_any_moment(
     found = destination(repository)
     done = 0
     read: frozenset[str] = frozenset()
-    for _ in range(by_level(3, 20)):
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0) as child:
-            assert child.stdout
-            assert child.stdout.readline() == "ready\n"
-            time.sleep(random.uniform(0, 4))
-            with_restic = whom != "Paddock"
-            (os.killpg if with_restic else os.kill)(child.pid, signal.SIGKILL)
-            done += child.stdout.readline() == "done\n"
-        wait_for_group(child.pid)
-        read = expect_only_complete_backups(found, read)
-        assert len(read) >= done
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as starter:
+        assert starter.stdin
+        assert starter.stdout
+        for _ in range(by_level(3, 20)):
+            starter.stdin.write("\n")
+            child = int(starter.stdout.readline())
+            time.sleep(random.uniform(0, 2))
+            with suppress(ProcessLookupError):
+                (os.kill if whom == "Paddock" else os.killpg)(child, signal.SIGKILL)
+            done += starter.stdout.readline() == "done\n"
+            wait_for_group(child)
+            read = expect_only_complete_backups(found, read)
+            assert len(read) >= done
     found.save(verified(stream), NOON)
     assert len(expect_only_complete_backups(found)) >= done + 1
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from paddock import cli
 from paddock.errors import PaddockError
@@ -46,10 +50,9 @@ class Agent:
 
     def run(self, *words: str) -> str:
         """Run a verb and return what it prints."""
-        cli.import_verbs()
         before, sys.stdout = sys.stdout, StringIO()
         try:
-            cli.app([*words, "-f", str(self.file)], standalone_mode=False)
+            _command_line().main([*words, "-f", str(self.file)], standalone_mode=False)
             return sys.stdout.getvalue()
         finally:
             sys.stdout = before
@@ -70,6 +73,12 @@ class Agent:
         """Return what a restore has left beside the home."""
         known = {"identity", "locked", "lease", "holder"}
         return sorted(path.name for path in (self.state / ".paddock").iterdir() if path.name not in known)
+
+
+@cache
+def _command_line() -> Any:
+    cli.import_verbs()
+    return typer.main.get_command(cli.app)
 
 
 def _facts(path: Path) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +53,18 @@ def test_every_key_is_refused_or_carried_out(name: str, world: World) -> None:
     shape, befores = SHAPES[name], dict[str, Any]()
     wrong: list[str] = []
     for key in sorted(schema.keys(shape.kind)):
-        found = [row for row in ROWS if row.covers(key) and shape.has(row.only)]
+        found = [row for row in rows_about(key) if shape.has(row.only)]
         if not found:
             wrong.append(f"{'.'.join(key)} has no row: add one with a value and with the observable that shows it")
         for row in found:
             if problem := _problem(row, shape, world, befores):
                 wrong.append(f"{row.key}: {problem}")
     assert not wrong, f"{len(wrong)} keys of {name}:\n" + "\n".join(wrong)
+
+
+@cache
+def rows_about(key: schema.Key) -> list[Row]:
+    return [row for row in ROWS if row.covers(key)]
 
 
 def _problem(row: Row, shape: Shape, world: World, befores: dict[str, Any]) -> str | None:

@@ -86,7 +86,7 @@ def mistake_in(what: Callable[[], object]) -> BadInput | None:
     return None
 
 
-FUZZ = settings(max_examples=by_level(150, 700), deadline=None, suppress_health_check=list(HealthCheck))
+FUZZ = settings(max_examples=by_level(100, 700), deadline=None, suppress_health_check=list(HealthCheck))
 
 PIECES = st.one_of(
     st.text(max_size=8),

@@ -1,14 +1,18 @@
-"""Send a folder as a stream and receive it again, with the programs that run on machines."""
+"""Send a folder as a stream and receive it again: with the programs that run on machines, or in this process."""
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from paddock.runtimes.program import program
+from paddock.stream.receive import receive
+from paddock.stream.send import Sender
 
 SEND = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "sparse", "database", "send")))
 RECEIVE = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "reading", "receive")))
@@ -32,6 +36,14 @@ def sent(home: Path, **more: Any) -> bytes:
     return done.stdout
 
 
+def sent_here(home: Path, **more: Any) -> bytes:
+    """Return the stream of a folder, sent by this process. That takes a tenth of the time."""
+    with tempfile.TemporaryFile() as out:
+        Sender(json.loads(order(home, **more)), io.FileIO(out.fileno(), "w", closefd=False)).send()
+        out.seek(0)
+        return out.read()
+
+
 def received(stream: bytes, folder: Path, limit: int = LIMIT) -> Json:
     """Unpack a stream and return what the program reports. Raise if it refuses the stream."""
     words = json.dumps({"folder": str(folder), "owner": None, "limit": limit})
@@ -41,6 +53,11 @@ def received(stream: bytes, folder: Path, limit: int = LIMIT) -> Json:
         raise Refused(done.stderr.decode())
     found: Json = json.loads(done.stdout)
     return found
+
+
+def receive_here(stream: bytes, folder: Path) -> None:
+    """Unpack a stream in this process."""
+    receive({"folder": str(folder), "owner": None, "limit": LIMIT}, io.BytesIO(stream))
 
 
 class Refused(Exception):

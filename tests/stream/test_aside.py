@@ -11,7 +11,7 @@ import pytest
 
 from paddock.stream.layout import BadStream
 from paddock.stream.restoration import CannotRestore, Restoration
-from stream.streams import sent
+from stream.streams import sent_here
 
 ACTING = [".hermes/cron", ".hermes/*token*.json", ".hermes/.env"]
 
@@ -54,7 +54,7 @@ def test_what_acts_never_reaches_the_home_and_comes_back_when_asked_for(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = source(tmp_path)
-    work = receive(state, sent(home), monkeypatch)
+    work = receive(state, sent_here(home), monkeypatch)
     assert files(state / ".paddock/incoming") == [".hermes/memories/MEMORY.md"]
     work.swap()
     assert files(state / "home") == [".hermes/memories/MEMORY.md"]
@@ -73,7 +73,7 @@ def test_what_acts_never_reaches_the_home_and_comes_back_when_asked_for(
 def test_an_interrupted_swap_keeps_what_was_set_aside(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = receive(state, sent(source(tmp_path)), monkeypatch)
+    work = receive(state, sent_here(source(tmp_path)), monkeypatch)
     with monkeypatch.context() as killed:
         killed.setattr(Restoration, "_complete", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -89,7 +89,7 @@ def test_an_interrupted_swap_keeps_what_was_set_aside(
 def test_what_was_received_and_never_used_is_discarded(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receive(state, sent(source(tmp_path)), monkeypatch).settle()
+    receive(state, sent_here(source(tmp_path)), monkeypatch).settle()
     assert list((state / ".paddock").iterdir()) == []
 
 
@@ -98,7 +98,7 @@ def test_a_link_above_what_acts_is_refused(state: Path, tmp_path: Path, monkeypa
     (home / ".hermes").rename(home / "elsewhere")
     (home / ".hermes").symlink_to("elsewhere")
     with pytest.raises(BadStream, match=r"'\.hermes' is a link"):
-        receive(state, sent(home), monkeypatch)
+        receive(state, sent_here(home), monkeypatch)
 
 
 def test_a_link_in_place_of_what_acts_is_set_aside(
@@ -107,7 +107,7 @@ def test_a_link_in_place_of_what_acts_is_set_aside(
     home = source(tmp_path)
     (home / ".hermes/cron").rename(home / "jobs")
     (home / ".hermes/cron").symlink_to("../jobs")
-    work = receive(state, sent(home), monkeypatch)
+    work = receive(state, sent_here(home), monkeypatch)
     work.swap()
     assert not os.path.lexists(state / "home/.hermes/cron")
     assert str((state / ".paddock/set-aside/.hermes/cron").readlink()) == "../jobs"
@@ -115,13 +115,13 @@ def test_a_link_in_place_of_what_acts_is_set_aside(
 
 def test_a_missing_file_is_refused(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadStream, match=r"it lacks \.hermes/state\.db"):
-        receive(state, sent(source(tmp_path)), monkeypatch, expects=[".hermes/state.db"])
+        receive(state, sent_here(source(tmp_path)), monkeypatch, expects=[".hermes/state.db"])
 
 
 def test_a_state_of_which_a_part_is_aside_receives_no_other(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = sent(source(tmp_path))
+    stream = sent_here(source(tmp_path))
     work = receive(state, stream, monkeypatch)
     work.swap()
     work.finish()
@@ -132,7 +132,7 @@ def test_a_state_of_which_a_part_is_aside_receives_no_other(
 def test_the_agent_cannot_redirect_what_comes_back(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = receive(state, sent(source(tmp_path)), monkeypatch)
+    work = receive(state, sent_here(source(tmp_path)), monkeypatch)
     work.swap()
     work.finish()
     outside = tmp_path / "outside"

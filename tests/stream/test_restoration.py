@@ -16,8 +16,9 @@ import pytest
 
 from paddock.stream import restoration
 from paddock.stream.layout import BadStream
+from paddock.stream.receive import Target
 from paddock.stream.restoration import CannotRestore, Restoration
-from stream.streams import sent
+from stream.streams import sent_here
 
 OLD, NEW = {"MEMORY.md": "old", "more": "old"}, {"MEMORY.md": "new"}
 # What a restoration calls to change something.
@@ -38,6 +39,12 @@ class Killed(BaseException):
     """The machine lost its power."""
 
 
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do not wait until the disk has everything that other tests have written to it."""
+    monkeypatch.setattr(Target, "sync", lambda self: None)
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     top = tmp_path / "state"
@@ -48,13 +55,13 @@ def state(tmp_path: Path) -> Path:
     return top
 
 
-@pytest.fixture
-def stream(tmp_path: Path) -> bytes:
-    home = tmp_path / "source"
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    home = tmp_path_factory.mktemp("agent") / "source"
     home.mkdir()
     for name, text in NEW.items():
         (home / name).write_text(text)
-    return sent(home)
+    return sent_here(home)
 
 
 def content(folder: Path) -> dict[str, str] | None:

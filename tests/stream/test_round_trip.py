@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.stream import reading
-from stream.streams import LIMIT, SEND, Refused, order, received, sent
+from stream.streams import LIMIT, Refused, receive_here, received, sent, sent_here
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=40).filter(
     lambda name: name not in (".", "..") and len(name.encode()) < 200
@@ -51,7 +51,7 @@ def test_any_tree_comes_back(tree: dict[str, object]) -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         put(folder / "home", tree)
-        received(sent(folder / "home"), folder / "back")
+        receive_here(sent_here(folder / "home"), folder / "back")
         assert tree_of(folder / "back") == tree
 
 
@@ -213,23 +213,6 @@ def test_a_folder_that_is_too_deep_is_reported(home: Path, tmp_path: Path) -> No
     os.close(current)
     found = received(sent(home), tmp_path / "back")
     assert "deep" in found["left_out"][0]["why"]
-
-
-def test_the_sender_needs_little_memory(home: Path) -> None:
-    with (home / "large").open("wb") as file:
-        for _ in range(300):
-            file.write(os.urandom(1 << 20))
-    command = [sys.executable, "-I", "-c", LIMITED, order(home)]
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
-    assert int(done.stderr.splitlines()[-1]) < 150 << 10
-
-
-LIMITED = f"""
-import sys
-exec(compile({SEND!r}, "send", "exec"))
-with open("/proc/self/status") as status:
-    print(*[line.split()[1] for line in status if line.startswith("VmHWM")], file=sys.stderr)
-"""
 
 
 def test_a_folder_that_exists_is_not_written_to(home: Path, tmp_path: Path) -> None:

@@ -209,10 +209,9 @@ class ResticDestination:
         now = datetime.now(UTC)
         unfinished = [each.id for each in snapshots if each.id not in complete and now - each.time > UNFINISHED]
         removed = [pairs[each.name] for each in backups if each.name in pairs]
-        if ids := [*(each.id for pair in removed for each in (pair.mark, pair.archive)), *unfinished]:
-            self.repository.output("forget", *ids)
+        ids = [*(each.id for pair in removed for each in (pair.mark, pair.archive)), *unfinished]
         # Also without a snapshot to forget: an interrupted backup leaves data that no snapshot needs.
-        self.repository.output("prune")
+        self.repository.output(*(["forget", "--prune", *ids] if ids else ["prune"]))
 
 
 class _Worded(io.RawIOBase):

@@ -40,6 +40,8 @@ def unusable(
 def _sources(value: object, location: Location) -> Iterator[tuple[Location, Source]]:
     """Yield the sources of secrets in a part of the file, with their locations."""
     match value:
+        case None | str() | int() | float():  # most values: the checks for the others take longer
+            return
         case Source():
             yield location, value
         case BaseModel():
