@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from agent.installed import install_code
 from levels import slow_proof
 from paddock.demo import Stage, process_stage, running_agent
 from pvebox.stage import stage_folder
@@ -57,6 +58,7 @@ def test_a_plugin_of_the_documents_is_loaded_and_a_profile_is_not_followed(stage
         settings={"plugins": {"enabled": ["hello"]}, "terminal": {"cwd": "."}},
     )
     home = hermes_home(stage)
+    install_code(stage)
     with running_agent(stage):
         # All files belong to one account here, so the agent can replace a locked file and select a profile.
         (home / "profiles/other").mkdir(parents=True)

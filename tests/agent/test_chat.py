@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.installed import install_code
 from hostile.keyboard import Keyboard, keyboard
 from paddock.demo import Stage, process_stage, running_agent
 from pvebox.stage import stage_folder
@@ -28,6 +29,7 @@ def stage() -> Iterator[Stage]:
         file = folder / "paddock.yaml"
         text = file.read_text()
         file.write_text(text.replace("    settings:\n", f"    settings:\n      command_allowlist: [{ALLOWED}]\n"))
+        install_code(found)
         with running_agent(found):
             yield found
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agent.anthropic_model import KEY, Messages, anthropic_model
+from agent.installed import install_code
 from agent.npm_registry import PACKAGE, npm_registry
 from paddock.demo import Stage, environment, running_agent
 from paddock.recipes import agent_from
@@ -52,6 +53,7 @@ def stage() -> Iterator[tuple[Stage, Messages]]:
         text = FILE.format(model=model.url, registry=registry, port=free_port(), package=PACKAGE)
         (folder / "paddock.yaml").write_text(text)
         found = Stage(folder, environment(folder, ANTHROPIC_API_KEY=KEY))
+        install_code(found)
         stack.enter_context(running_agent(found))
         yield found, model
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.installed import install_code
 from paddock.demo import FACT, QUESTION, VERSION, Stage, process_stage, running_agent
 from pvebox.stage import stage_folder
 
@@ -21,6 +22,7 @@ def stage() -> Iterator[Stage]:
 
 
 def test_the_memory_survives_down_and_is_lost_with_its_files(stage: Stage) -> None:
+    install_code(stage)
     with running_agent(stage):
         assert stage.paddock("ask", "hermes", QUESTION).strip() == "I do not know."
         assert FACT in stage.paddock("ask", "hermes", f"Remember: {FACT}")
@@ -33,6 +35,7 @@ def test_the_memory_survives_down_and_is_lost_with_its_files(stage: Stage) -> No
     stage.paddock("down")
     home = Path(stage.environment["XDG_DATA_HOME"]) / "paddock/hermes"
     assert sorted(path.name for path in home.iterdir()) == ["state"]
+    install_code(stage)
     with running_agent(stage):
         assert stage.paddock("ask", "hermes", QUESTION).strip() == FACT
     for file in (home / "state/home/.hermes/memories").iterdir():
