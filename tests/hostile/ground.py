@@ -96,6 +96,7 @@ for each in proc sys dev; do
 done
 mount -t tmpfs -o mode=1777 tmp root/tmp
 mount -t tmpfs -o mode=755 run root/run
+mount -t tmpfs -o mode=755 srv root/srv # other tests keep states there meanwhile
 mount --bind "$folder" root/mnt
 for name in $STUBS; do
     cp "$folder/stub-$name" "root/usr/bin/$name"
