@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from levels import by_level
 from paddock.checks import asked
 from paddock.checks.line import Line
 from paddock.recipes import KINDS, agent_from
@@ -51,6 +52,7 @@ def checks(kind: str) -> list[Check]:
 
 
 @pytest.mark.parametrize("kind", AGENTS)
+@settings(max_examples=by_level(30, 100))
 @given(data=st.data())
 def test_every_answer_of_an_agent_becomes_check_results(kind: str, data: st.DataObject) -> None:
     questions = checks(kind)
