@@ -19,7 +19,7 @@ import pytest
 
 import killed_script
 from killed_script import files_below, watch
-from levels import by_level
+from levels import by_level, slow_proof
 from paddock.recipes import load
 from paddock.run.deployment import deployments
 from paddock.run.observe import observe
@@ -142,8 +142,17 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
     return Account(home, tmp_path / "paddock.yaml")
 
 
-@pytest.mark.parametrize("change", [{"key": "new"}, {"colour": "blue"}], ids=["key", "settings"])
-@pytest.mark.parametrize("runtime", ["systemd", "podman", "process"])
+@pytest.mark.parametrize(
+    ("runtime", "change"),
+    [
+        pytest.param("systemd", {"key": "new"}, id="systemd-key"),
+        pytest.param("systemd", {"colour": "blue"}, id="systemd-settings"),
+        pytest.param("podman", {"key": "new"}, id="podman-key"),
+        pytest.param("podman", {"colour": "blue"}, id="podman-settings", marks=slow_proof),
+        pytest.param("process", {"key": "new"}, id="process-key", marks=slow_proof),
+        pytest.param("process", {"colour": "blue"}, id="process-settings"),
+    ],
+)
 def test_the_up_after_a_killed_run_restarts_the_process_with_the_new_bundle(
     account: Account, runtime: str, change: dict[str, str]
 ) -> None:

@@ -33,7 +33,7 @@ from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
 
-EXAMPLES: Final = by_level(3, 60)
+EXAMPLES: Final = by_level(2, 60)
 TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec "${0##*/}" "$@"\n'
 LINES: Final = tuple(
     f"error{separator}{record}"
