@@ -92,8 +92,9 @@ def shown(*texts: str) -> set[str]:
     text = "\n".join(texts)
     found = set()
     for kind, value in CANARIES.items():
-        encoded = base64.b64encode(value.encode()).decode()
-        forms = [value, quote(value), quote(value, safe=""), encoded[:-4], json.dumps(value)[1:-1]]
+        encoded, after_name = (base64.b64encode(each.encode()).decode()[:-4] for each in (value, f"user:{value}"))
+        # The first eight characters are those of the name.
+        forms = [value, quote(value), quote(value, safe=""), encoded, after_name[8:], json.dumps(value)[1:-1]]
         if any(form in text for form in forms):
             found.add(kind)
     return found
