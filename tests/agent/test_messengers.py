@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from agent.installed import install_code
 from agent.standins import BOT, Irc, Matrix, Ntfy, played
 from levels import slow_proof
 from paddock.demo import Stage, process_stage, running_agent
@@ -101,6 +102,7 @@ def talk() -> Iterator[Talk]:
         secrets |= {"OTHER": "another-secret-of-the-test", "TELEGRAM_BOT_TOKEN": "abc"}
         _add(folder / "paddock.yaml", agent)
         own = replace(stage, environment={**stage.environment, **secrets})
+        install_code(own)
         with running_agent(own):
             found = Talk(own, matrix, ntfy, irc, f"http://127.0.0.1:{port}")
             _wait_for(irc.joined.is_set)

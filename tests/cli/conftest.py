@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
+from commandline import command_line
 from paddock import cli
 from paddock.places import place_for
 from paddock.run import deployment, on_machine
@@ -40,6 +42,7 @@ Paddock = Callable[..., Said]
 @pytest.fixture
 def paddock(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Paddock:
     """``paddock("check", "-f", "x.yaml")`` returns the exit code, stdout and stderr."""
+    monkeypatch.setattr(typer.main, "get_command", command_line)
 
     def run(*arguments: str, stdin: str = "", terminal: bool = False) -> Said:
         monkeypatch.setattr(sys, "argv", ["paddock", *arguments])

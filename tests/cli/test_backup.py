@@ -5,11 +5,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from cli.conftest import Paddock
 
 FILE = """
 project: home
@@ -27,22 +27,19 @@ agents:
 class Web:
     """A folder with a file, and the state of its agent."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: Paddock) -> None:
         self.folder = folder
+        self.run = run
         (folder / "paddock.yaml").write_text(FILE)
         self.paddock("up")
         self.state = Path(os.environ["XDG_DATA_HOME"]) / "paddock/web/state"
         self.home = self.state / "home"
         (self.home / "note").write_text("first")
 
-    def run(self, *words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "paddock", *words]
-        return subprocess.run(command, cwd=self.folder, input=answer, capture_output=True, text=True, timeout=60)
-
     def paddock(self, *words: str) -> str:
         done = self.run(*words)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.code == 0, done.err
+        return done.out
 
     def backup(self) -> str:
         """Make a backup and return its name."""
@@ -51,9 +48,10 @@ class Web:
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Web:
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paddock: Paddock) -> Web:
     (tmp_path / "project").mkdir()
-    return Web(tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    return Web(tmp_path / "project", paddock)
 
 
 def test_a_backup_comes_back_and_the_state_from_before_is_kept(web: Web) -> None:
@@ -61,7 +59,7 @@ def test_a_backup_comes_back_and_the_state_from_before_is_kept(web: Web) -> None
     assert f"web: backup {name} is complete: 1 file" in web.paddock("backup", "check", "web")
     (web.home / "note").write_text("second")
     (web.home / "extra").touch()
-    assert web.run("restore", "web", answer="n\n").returncode == 2
+    assert web.run("restore", "web", stdin="n\n").code == 2
     assert (web.home / "note").read_text() == "second"
     assert f"unpack backup {name} beside the state of web" in web.paddock("restore", "web", "--dry-run")
     assert web.paddock("restore", "web", "--yes") == f"web: restored from backup {name}; `paddock run web` runs it\n"
@@ -71,7 +69,7 @@ def test_a_backup_comes_back_and_the_state_from_before_is_kept(web: Web) -> None
     web.paddock("restore", "web", "--undo", "--yes")
     assert sorted(path.name for path in web.home.iterdir()) == ["extra", "note", "workspace"]
     assert (web.home / "note").read_text() == "second"
-    assert "has no state from before a restore" in web.run("restore", "web", "--undo", "--yes").stderr
+    assert "has no state from before a restore" in web.run("restore", "web", "--undo", "--yes").err
 
 
 def test_a_running_agent_keeps_its_state(web: Web) -> None:
@@ -81,8 +79,8 @@ def test_a_running_agent_keeps_its_state(web: Web) -> None:
     with (web.state / ".paddock/lease").open("a") as lease:
         fcntl.flock(lease, fcntl.LOCK_EX)
         failed = web.run("restore", "web", "--yes")
-    assert failed.returncode == 1
-    assert "the agent is running (paddock run web); end it first" in failed.stderr
+    assert failed.code == 1
+    assert "the agent is running (paddock run web); end it first" in failed.err
     assert (web.home / "note").read_text() == "second"
     assert web.paddock("up").startswith("web: ready")
     assert sorted(path.name for path in (web.state / ".paddock").iterdir() if path.name.startswith("inc")) == []
@@ -100,6 +98,6 @@ def test_old_backups_are_removed_when_asked(web: Web) -> None:
 def test_without_a_backup_in_the_file_the_error_says_what_to_add(web: Web) -> None:
     (web.folder / "paddock.yaml").write_text(FILE.replace("    backup: {to: ./backups, keep: {last: 1}}\n", ""))
     failed = web.run("backup", "web")
-    assert failed.returncode == 2
-    assert "web has no backup in the file" in failed.stderr
-    assert "backup: {to: ./backups}" in failed.stderr
+    assert failed.code == 2
+    assert "web has no backup in the file" in failed.err
+    assert "backup: {to: ./backups}" in failed.err

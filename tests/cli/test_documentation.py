@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from ruamel.yaml import YAML
 
 from cli.conftest import Paddock
 from cli.verbs_page import verbs_page
-from paddock import cli, demo
+from commandline import command_line
+from paddock import demo
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -72,11 +72,6 @@ def test_parts_of_files_in_texts_have_keys_that_exist(paddock: Paddock) -> None:
                 part = YAML(typ="safe").load(inline)
                 parts = [model for model in (whole, *models.values()) if "properties" in model]
                 assert any(is_known(part, model, models) for model in parts), inline
-
-
-def command_line() -> Any:
-    cli.import_verbs()
-    return typer.main.get_command(cli.app)
 
 
 def test_the_page_of_verbs_is_what_the_command_line_says() -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from paddock import cli
+from commandline import command_line
 from paddock.errors import PaddockError
 
 HEAVY = ["httpx", "pydantic", "rich", "ruamel", "ruamel.yaml", "pyrage"]
@@ -51,8 +50,7 @@ def commands(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
 
 
 def verbs() -> dict[tuple[str, ...], Any]:
-    cli.import_verbs()
-    return dict(commands(typer.main.get_command(cli.app)))
+    return dict(commands(command_line()))
 
 
 def test_help_of_every_verb_has_an_example_and_the_exit_codes() -> None:

@@ -97,11 +97,10 @@ for each in proc sys dev; do
 done
 mount -t tmpfs -o mode=1777 tmp root/tmp
 mount -t tmpfs -o mode=755 run root/run
+mount -t tmpfs -o mode=755 srv root/srv # other tests keep states there meanwhile
 mount --bind "$folder" root/mnt
-for name in $STUBS; do
-    cp "$folder/stub-$name" "root/usr/bin/$name"
-    cp "$folder/stub-$name" "root/usr/local/sbin/$name"
-done
+cp "$folder"/stubs/* root/usr/bin
+cp "$folder"/stubs/* root/usr/local/sbin
 exec chroot root sh -c 'echo ready && exec sleep infinity'
 """
 
@@ -113,12 +112,12 @@ def machine() -> Iterator[Machine]:
         folder = Path(top)
         folder.chmod(0o755)
         (folder / "layers").mkdir()
+        (folder / "stubs").mkdir()
         for name in STUBS:
-            (folder / f"stub-{name}").write_text(_STUB)
-            (folder / f"stub-{name}").chmod(0o755)
+            (folder / "stubs" / name).write_text(_STUB)
+            (folder / "stubs" / name).chmod(0o755)
         keeper = subprocess.Popen(
             ["unshare", "--mount", "sh", "-euc", _LAYERS, "layers", str(folder)],
-            env={**os.environ, "STUBS": " ".join(STUBS)},
             stdout=subprocess.PIPE,
             text=True,
         )

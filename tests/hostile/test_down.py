@@ -73,23 +73,23 @@ def test_down_and_forget_of_an_agent_without_a_machine_succeed(node: Node) -> No
 
 
 @pytest.mark.parametrize("keys", [{}, {"state": {"pet": PET}}])
-@pytest.mark.parametrize("verb", [up, down, cycle, forgotten])
 @pytest.mark.parametrize(
     "notes", ["my notes", "paddock: v=1 role=horse", "paddock: v=1 role=pet x\npaddock: v=1 role=pet"]
 )
 def test_the_hint_for_a_pet_without_its_mark_is_the_line_to_put_back(
-    node: Node, keys: dict[str, Any], verb: Callable[[PaperAgent], str], notes: str
+    node: Node, keys: dict[str, Any], notes: str
 ) -> None:
     up(wide(node, **keys))
     down(wide(node, **keys))
     node.root("pct", "set", PET, "--hostname", "renamed")
     node.put(PET, description=notes)
     before = node.vmids
-    said, hint = end_of(verb, wide(node, **keys))
-    assert node.vmids == before, "a new pet without the state was created"
-    assert "nothing to forget" not in said, "an existing state was reported as forgotten"
-    assert "another number" not in hint
-    assert hint.endswith(PET_LINE), "the hint is not the line to put back"
+    for verb in (up, down, cycle, forgotten):
+        said, hint = end_of(verb, wide(node, **keys))
+        assert node.vmids == before, "a new pet without the state was created"
+        assert "nothing to forget" not in said, "an existing state was reported as forgotten"
+        assert "another number" not in hint
+        assert hint.endswith(PET_LINE), "the hint is not the line to put back"
 
 
 @pytest.mark.parametrize("keys", [{}, {"state": {"pet": PET}}])

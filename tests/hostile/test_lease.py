@@ -173,10 +173,8 @@ def docker_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base_root(tmp_path_factory.mktemp("roots") / "base.tar.gz")
 
 
-@pytest.mark.parametrize(
-    ("drain", "signal"),
-    [(SHORT, "KILL"), pytest.param(SHORT, "TERM", marks=slow_proof), pytest.param(LONG, "KILL", marks=slow_proof)],
-)
+@slow_proof  # tests/runtimes/test_lease_script.py has the script alone, with a manager that keeps its lock
+@pytest.mark.parametrize(("drain", "signal"), [(SHORT, "KILL"), (SHORT, "TERM"), (LONG, "KILL")])
 def test_no_second_machine_gets_the_lease_while_an_agent_under_systemd_ends(
     machine: Host, drain: float, signal: str
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
+from levels import by_level
 from paddock.errors import BadInput
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.recipes import KINDS, agent_from, parse
@@ -181,7 +182,7 @@ def is_in(path: str, folder: str) -> bool:
     return (posixpath.normpath("/" + path.lstrip("/")) + "/").startswith(folder + "/")
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=by_level(100, 300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     state=st.none() | paths,
     other=st.none() | paths,
@@ -238,7 +239,7 @@ words = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=by_level(100, 300), deadline=None)
 @given(st.lists(words, max_size=8).map("".join) | st.text(max_size=20))
 def test_the_mark_is_found_in_accepted_notes(description: str) -> None:
     if accepted(bee={"place": "node", "machine": {"description": description}}):

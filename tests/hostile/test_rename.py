@@ -21,7 +21,7 @@ from paddock.spec.agent_id import AgentId
 pytestmark = as_root
 
 V1: Final = AgentId("", "bee")
-_STRIDE: Final = by_level(12, 1)
+_STRIDE: Final = by_level(30, 1)
 
 # Everything that Paddock has on the machine, but not the state.
 PARTS: Final = "/etc/paddock /opt/paddock /etc/systemd/system /usr/local/bin /srv/containers /run"
@@ -142,7 +142,7 @@ def test_another_name_keeps_the_memory_wherever_the_rename_is_killed(
     uuid = ground.root('sed -n s/^id=//p "$1/.paddock/identity"', state)
     ground.root(f"tar -cf /tmp/before.tar {PARTS} /var/lib/paddock 2>/dev/null")
     commands = 0
-    for at in (100_000, *range(1, 1000, by_level(25, 1))):
+    for at in (100_000, *range(1, 1000, by_level(50, 1))):
         if commands and at > commands:
             break
         ground.root("rm -rf /etc/paddock /opt/paddock /etc/systemd/system/paddock-* /srv/containers /var/lib/paddock")

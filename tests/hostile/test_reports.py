@@ -37,34 +37,34 @@ SEPARATORS: Final = ("\u2028", "\u2029", "\v", "\f", "\x85", "\x1c", "\x1d", "\x
 
 
 @as_root
-@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
-def test_a_line_of_the_log_does_not_add_a_step_to_the_plan(ground: Machine, separator: str) -> None:
+def test_a_line_of_the_log_does_not_add_a_step_to_the_plan(ground: Machine) -> None:
     runtime = agents.systemd()
     agents.installed(ground, runtime)
-    (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}bundle=forged\n")
     ground.stub("journalctl", "cat /mnt/log")
     ground.stub("systemctl", '[ "$1" != show ] || echo SubState=failed\n[ "$1" != is-active ] || echo failed')
-    seen = agents.seen(ground, runtime)
-    assert "error" in seen.said, "the log was not read"
-    steps = up("bee", AgentWant(None, "g", "s", foreground=False), seen)
-    engines = [step.action.engine for step in steps if isinstance(step.action, RemoveContainer)]
-    assert not engines, f"root would run {engines}"
-    assert seen.bundle_id != "forged"
+    for separator in SEPARATORS:
+        (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}bundle=forged\n")
+        seen = agents.seen(ground, runtime)
+        assert "error" in seen.said, "the log was not read"
+        steps = up("bee", AgentWant(None, "g", "s", foreground=False), seen)
+        engines = [step.action.engine for step in steps if isinstance(step.action, RemoveContainer)]
+        assert not engines, f"after {separator!a} root would run {engines}"
+        assert seen.bundle_id != "forged", ascii(separator)
 
 
 @as_root
-@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
-def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: Machine, separator: str) -> None:
+def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: Machine) -> None:
     """Packages in a container are listed from file names, which the agent can choose."""
     runtime = agents.docker()
     ground.stub("docker", ENGINE_STUB)
     agents.installed(ground, runtime)
-    (ground.folder / "diff").write_text(f"A /var/lib/dpkg/info/x{separator}left=evil{separator}.list\n")
     inspect = '"container inspect") case "$*" in *paddock.agent*) echo home_bee ;; *) echo schema=1 ;; esac ;;'
     ground.stub("docker", f'case "$1 $2" in {inspect} "diff "*) cat /mnt/diff ;; esac')
-    seen = agents.seen(ground, runtime)
-    assert seen.container.layer, "the container was not examined"
-    assert not seen.left, f"root would run {list(seen.left)}"
+    for separator in SEPARATORS:
+        (ground.folder / "diff").write_text(f"A /var/lib/dpkg/info/x{separator}left=evil{separator}.list\n")
+        seen = agents.seen(ground, runtime)
+        assert seen.container.layer, "the container was not examined"
+        assert not seen.left, f"after {separator!a} root would run {list(seen.left)}"
 
 
 @as_root
@@ -184,6 +184,7 @@ def checks(kind: str) -> list[Check]:
 
 
 @pytest.mark.parametrize("kind", AGENTS)
+@settings(max_examples=by_level(30, 100))
 @given(data=st.data())
 def test_every_answer_of_an_agent_becomes_check_results(kind: str, data: st.DataObject) -> None:
     questions = checks(kind)

@@ -237,9 +237,7 @@ def test_file_names_chosen_by_an_agent_are_shown_with_escapes(found: Somebodys) 
 
 
 def test_a_long_list_of_found_files_is_cut(found: Somebodys) -> None:
-    found.plant = (
-        f"for each in $(seq 3000); do mkdir -p /srv/$each-{'x' * 200}/.hermes; done; touch /srv/*/.hermes/state.db"
-    )
+    found.plant = f"seq -f /srv/%g-{'x' * 200}/.hermes 3000 | xargs mkdir -p; touch /srv/*/.hermes/state.db"
     ended = found.lives(found.adopt, lambda: down(found.agent()))
     found.expect_disk("a memory among thousands of directories")
     assert len(str(ended)) < 2000

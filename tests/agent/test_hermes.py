@@ -1,4 +1,4 @@
-"""Conversations with the real Hermes Agent, at a pseudo-terminal and without one."""
+"""One running Hermes Agent: conversations, at a pseudo-terminal and without one, and what the file adds to it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,29 @@ from pathlib import Path
 
 import pytest
 
+from agent.hermes_file import PLUGIN, add, hermes_home
+from agent.installed import install_code
 from hostile.keyboard import Keyboard, keyboard
-from paddock.demo import Stage, process_stage, running_agent
+from paddock.demo import VERSION, Stage, process_stage, running_agent
 from pvebox.stage import stage_folder
 
 pytestmark = pytest.mark.agent
 
 ALLOWED = "world/other-writable permissions"  # as Hermes names commands of this kind
+SETTINGS = {"command_allowlist": [ALLOWED], "plugins": {"enabled": ["hello"]}, "terminal": {"cwd": "."}}
+DOCUMENTS = {
+    "SOUL.md": "You keep the paddock.\n",
+    "AGENTS.md": "Ask before you ride.\n",
+    ".hermes/plugins/hello/plugin.yaml": "name: hello\nversion: '1'\ndescription: says hello\n",
+    ".hermes/plugins/hello/__init__.py": PLUGIN.format(name="hello"),
+}
 
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
     with stage_folder() as folder, process_stage(folder) as found:
-        file = folder / "paddock.yaml"
-        text = file.read_text()
-        file.write_text(text.replace("    settings:\n", f"    settings:\n      command_allowlist: [{ALLOWED}]\n"))
+        add(found, documents=DOCUMENTS, settings=SETTINGS)
+        install_code(found)
         with running_agent(found):
             yield found
 
@@ -168,3 +176,30 @@ def test_a_failure_of_the_model_is_an_error_of_ask(stage: Stage, stream: list[st
 def test_a_session_that_does_not_exist_is_named(stage: Stage) -> None:
     told = paddock(stage, "chat", "hermes", "--session", "../x")
     assert (told.returncode, told.stderr.splitlines()[0]) == (2, "error: hermes has no session '../x'")
+
+
+def test_status_tells_the_version_that_runs_and_the_one_in_the_file(stage: Stage) -> None:
+    [status] = json.loads(paddock(stage, "status", "--json", "--set", "agents.hermes.version=0.18.2").stdout)
+    assert (status["version"], status["version_in_file"]) == (VERSION, "0.18.2")
+
+
+def test_hermes_does_not_change_its_own_configuration(stage: Stage) -> None:
+    """All files belong to one account here, so locked files can be unlocked; the command still refuses."""
+    config = ["exec", "hermes", "--", "hermes", "config"]
+    assert paddock(stage, *config, "set", "model.default", "other").returncode == 1
+    assert paddock(stage, *config, "get", "model.default").stdout.strip() == "stand-in"
+
+
+def test_a_plugin_of_the_documents_is_loaded_and_a_profile_is_not_followed(stage: Stage) -> None:
+    home = hermes_home(stage)
+    # All files belong to one account here, so the agent can replace a locked file and select a profile.
+    (home / "profiles/other").mkdir(parents=True)
+    (home / "active_profile").chmod(0o600)
+    (home / "active_profile").write_text("other\n")
+    shown = stage.paddock("exec", "hermes", "--", "hermes", "config", "path").strip()
+    assert shown == str(home / "config.yaml")
+    assert stage.paddock("ask", "hermes", "Quote paddock").strip() == "You keep the paddock."
+    assert stage.paddock("ask", "hermes", "Quote before you ride").strip() == "Ask before you ride."
+    assert (home / "loaded-hello").exists()
+    assert len(list((home / "skills").rglob("SKILL.md"))) == 73
+    assert list((home / "profiles/other").iterdir()) == []
