@@ -19,11 +19,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from built import CACHE
 from levels import LEVEL, is_hostile
 from paddock import secret
 
 if TYPE_CHECKING:
     from live.node import Node
+
+if sys.dont_write_bytecode:
+    # Compiled tests are kept, but not beside the sources: pytest takes ten seconds to rewrite the asserts of all tests,
+    # in each worker. Only this process is told so, not the programs that tests start.
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(CACHE / "bytecode")
 
 # Only ./test --all collects these folders. Their tests need real machines, and the stories cover every shape.
 collect_ignore = [] if LEVEL == "all" else ["live", "sandbox/live"]

@@ -21,7 +21,8 @@ BOX = Path(pvebox.__file__).parent
 
 # A room may import itself, the rooms listed for it, and the top-level modules that every room may import.
 EVERYONES = {
-    *("counted", "diskfull", "errors", "frozen", "linux", "secret", "process", "statefolder", "visible", "__version__"),
+    *("clock", "counted", "diskfull", "errors", "frozen", "linux", "secret", "process", "statefolder", "visible"),
+    "__version__",
 }
 ALLOWED = {
     "spec": set[str](),
@@ -139,6 +140,11 @@ def test_only_the_http_gate_notifications_and_the_trial_of_a_model_import_httpx(
     assert users == {"places/proxmox/client.py", "run/model_trial.py", "run/notify.py", "__main__.py"}
 
 
+def test_places_wait_and_measure_with_the_clock_that_tests_replace() -> None:
+    for path in in_room("places"):
+        assert not re.search(r"\btime\.(sleep|monotonic)\b|\bdatetime\.now\b", path.read_text()), path
+
+
 def test_frozen_classes_are_the_cheap_ones() -> None:
     for path in MODULES:
         assert "@dataclass(frozen=True)\n" not in path.read_text(), f"{path}: use paddock.frozen"
@@ -164,7 +170,9 @@ def test_planning_imports_nothing_that_reads() -> None:
 
 
 def test_planners_of_a_place_import_nothing_that_reads() -> None:
-    reading = re.compile(r"^(httpx|subprocess|time|paddock\.(process|guests)|.*\.(client|observe|worker|reach))(\.|$)")
+    reading = re.compile(
+        r"^(httpx|subprocess|time|paddock\.(clock|process|guests)|.*\.(client|observe|worker|reach))(\.|$)"
+    )
     planners = ["adopt", "cache", "cattle", "down", "pet", "planner", "seen", "template"]
     for name in planners:
         found = [module for module in imported_modules(SOURCE / f"places/proxmox/{name}.py") if reading.match(module)]

@@ -110,7 +110,7 @@ class Control:
 
     async def _crash(self, seconds: float) -> None:
         """Crash all nodes with their running tasks and containers, and boot them again after some seconds."""
-        self._faults.down_until = asyncio.get_running_loop().time() + seconds
+        self._faults.down_until = time.monotonic() + seconds
         await run_in_threadpool(self._stop_everything)
         asyncio.get_running_loop().call_later(seconds, start_on_boot, self._cluster)
 

@@ -6,6 +6,7 @@ import asyncio
 import fnmatch
 import itertools
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -98,7 +99,7 @@ class Faults:
         self._left: dict[int, int] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
-        # Until this time of the event loop the node is down: every connection is aborted.
+        # Until this time of the monotonic clock the node is down: every connection is aborted.
         self.down_until = 0.0
 
     def add(self, rule: Rule) -> Rule:
@@ -138,7 +139,7 @@ def install(http_api: HttpApi, faults: Faults) -> None:
 
     async def intercept(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
         path = request.scope["path"].removeprefix(PREFIX)
-        if faults.down_until > asyncio.get_running_loop().time():
+        if faults.down_until > time.monotonic():
             return _aborted()
         rules = faults.take(request.method, path)
         for rule in rules:

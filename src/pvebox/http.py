@@ -148,9 +148,10 @@ class HttpApi:
     def app(self) -> Starlette:
         """Return the ASGI application."""
         verbs = [*METHODS, "HEAD", "PATCH", "OPTIONS"]
-        return Starlette(routes=[Route("/{path:path}", self._handle, methods=verbs)])
+        return Starlette(routes=[Route("/{path:path}", self.handle, methods=verbs)])
 
-    async def _handle(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
+        """Answer a request, also without a server."""
         if request.scope["path"].startswith("/control/"):
             response = await self.control(request)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,7 +46,7 @@ from paddock.run import restoring
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located
 from paper import PaperSide
-from places.node import BASE, ROOT, FastClock, Node, PaperAgent, PlayedSsh, play_ssh
+from places.node import BASE, ROOT, Node, PaperAgent, PlayedSsh, play_ssh
 from pvebox.shell import CommandResult
 
 UNFINISHED: Final = frozenset({Role.BUILDER, Role.READER, Role.SPARE})
@@ -134,8 +133,6 @@ class NodeWorld:
         self.node = Node(folder)
         self.disks = Disks(self.node, folder)
         play_ssh(monkeypatch, self.node)
-        # Waits are short, and deadlines are long: the processor may have other work.
-        monkeypatch.setattr(FastClock, "monotonic", staticmethod(lambda: time.monotonic() * 5))
         self._known: set[str] = set()
         self._state: Callable[[int], tuple[str, str]] = self.disks.state
         monkeypatch.setattr(reach_module, "SshGuest", self._ssh)
@@ -160,7 +157,7 @@ class NodeWorld:
 
     def refresh(self) -> None:
         """Let the next run wait as long as any other."""
-        FastClock.end = time.monotonic() + 200
+        self.node.waits.refresh()
 
     # A run that can be killed
 

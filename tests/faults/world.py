@@ -12,7 +12,6 @@ import itertools
 import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -38,10 +37,9 @@ from paddock.run.observe import Observation
 from paddock.run.resolve import Located
 from paper import PaperSide
 from places.laptops import OneAfterAnother
-from places.node import FastClock, Machines, Node, play_ssh
+from places.node import Machines, Node, play_ssh
 from pvebox.runtime import ContainerSpec, Mount, VolumeRef
 
-_SECONDS: Final = 60  # that one command may take at most
 _SETTLE: Final = 5  # seconds, by the fast clock, that `up` waits for a lock that no task of Paddock holds
 ORPHANS: Final = "volumes without a container"
 _VOLUME: Final = re.compile(r"(?:vm|base)-(\d+)-disk-\d+")
@@ -181,7 +179,6 @@ class World:
     def run(self, *words: str) -> Said:
         """Run a command of Paddock in the folder, as one process would."""
         patch = self._monkeypatch
-        FastClock.end = time.monotonic() + _SECONDS
         with patch.context() as here:
             self._connect(here)
             here.chdir(self.folder)

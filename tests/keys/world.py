@@ -15,7 +15,8 @@ import httpx
 import pytest
 from pyrage import encrypt, x25519
 
-from paddock import process
+from clocks import SimulatedClock
+from paddock import clock, process
 from paddock.places import MachineWant
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.place import ProxmoxPlace
@@ -23,7 +24,6 @@ from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.process import Result
 from paddock.recipes.code import Distribution
 from paddock.recipes.hermes import managed
-from paddock.run import on_machine
 from paddock.runtimes.engine import container
 from places.node import NO_TRUST, ROOT, Node
 
@@ -79,19 +79,6 @@ class SickGuest:
         return Result(tuple(argv), 0, said, "", 0)
 
 
-@dataclass
-class SilentClock:
-    """A clock that only waiting moves."""
-
-    now: float = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 class World:
     """Everything outside of Paddock that a case may touch."""
 
@@ -129,11 +116,11 @@ class World:
         return SickGuest()
 
     @contextmanager
-    def silent_clock(self) -> Iterator[SilentClock]:
-        clock = SilentClock()
+    def simulated_clock(self) -> Iterator[SimulatedClock]:
+        simulated = SimulatedClock()
         with self._patch.context() as patch:
-            patch.setattr(on_machine, "time", clock)
-            yield clock
+            patch.setattr(clock, "current", simulated)
+            yield simulated
 
     @contextmanager
     def notified(self) -> Iterator[list[Any]]:

@@ -5,7 +5,6 @@ Verbs, place and client are the real ones. Nothing runs inside machines.
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
 import itertools
 import json
@@ -19,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, cast
@@ -27,21 +27,19 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
+import wire
+from clocks import SimulatedClock
+from paddock import clock
 from paddock.places import AnyPlace, Finding, MachineWant
-from paddock.places.proxmox import client as client_module
-from paddock.places.proxmox import contest as contest_module
-from paddock.places.proxmox import observe as observe_module
 from paddock.places.proxmox import reach as reach_module
-from paddock.places.proxmox import root_worker as root_worker_module
 from paddock.places.proxmox import tls
-from paddock.places.proxmox import worker as worker_module
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
 from paddock.process import Pipes, Result, piped
-from paddock.recipes import load
+from paddock.recipes import KINDS
 from paddock.run.deployment import Deployment
 from paddock.run.machine_side import MachineSide
 from paddock.run.observe import Observation, observe
@@ -50,9 +48,11 @@ from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.secret import Secret
+from paddock.spec import load as loading
 from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
+from paddock.spec.tree import Tree, read
 from paper import PaperSide
 from pvebox.assembly import memory_cluster
 from pvebox.config import CtConfig
@@ -63,7 +63,7 @@ from pvebox.http import ABORT, HttpApi
 from pvebox.memory import MemoryContainers, MemoryRuntime
 from pvebox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
 from pvebox.shell import CommandResult
-from pvebox.tasks import Task
+from pvebox.tasks import Task, Tasks
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "pooled@pve!setup"  # its privileges are on the two pools only
@@ -73,7 +73,7 @@ WIDE: Final = "paddock@pve!deploy"  # has privileges on all containers
 ROOT: Final = "root@pam!sandbox"
 PET, CATTLE = 100, 101  # the numbers a new agent gets on an empty node
 NO_TRUST: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nothing goes over TLS here, and reading CAs takes 0.1 s
-SPEED: Final = 100  # Paddock's waits pass this much faster
+SPEED: Final = 100  # a pause of Paddock is this much shorter
 
 
 @dataclass(frozen=True)
@@ -211,19 +211,28 @@ class NoConnection:
         """Do nothing."""
 
 
-class FastClock:
-    """A faster replacement of the module ``time``, which fails a test that waits too long."""
+class NodeClock(SimulatedClock):
+    """Ends a wait as soon as a task of the node ends, and fails a test that waits for what does not come.
 
-    end = 0.0
+    Other runs and programs work in real time, so a pause without a task is a short real one.
+    """
 
-    @classmethod
-    def sleep(cls, seconds: float) -> None:
-        assert time.monotonic() < cls.end, "it waits for what does not come"
-        time.sleep(seconds / SPEED)
+    def __init__(self, tasks: Tasks) -> None:
+        super().__init__()
+        self._tasks = tasks
+        self.refresh()
 
-    @staticmethod
-    def monotonic() -> float:
-        return time.monotonic() * SPEED
+    def refresh(self) -> None:
+        """Let waits go on for two minutes from now."""
+        self._end = time.monotonic() + 120
+
+    def sleep(self, seconds: float) -> None:
+        assert time.monotonic() < self._end, "it waits for what does not come"
+        if running := self._tasks.running():
+            running[0].ended.wait(max(seconds / SPEED, 0.005))
+        else:
+            time.sleep(seconds / SPEED)
+        super().sleep(seconds)
 
 
 class Told(Reporter):
@@ -316,8 +325,19 @@ class PaperAgent(Deployment):
 
 
 async def _at_once(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Answer without a thread: every request has an event loop of its own."""
+    """Answer without a thread."""
     return work(*arguments)
+
+
+@cache
+def _tree(text: str) -> Tree:
+    """Read a file of a test once. Most tests have the same ones, and reading takes longer than the run."""
+    return read(text, "paddock.yaml")
+
+
+def _loaded(file: Path) -> Loaded:
+    spec, tree = loading._checked(_tree(file.read_text()), file.parent, KINDS)
+    return Loaded(spec, file, tree, KINDS)
 
 
 class Node(httpx.BaseTransport):
@@ -336,17 +356,17 @@ class Node(httpx.BaseTransport):
         self.sent: list[Sent] = []
         self.at_once = 0  # the most requests that were under way at the same time
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # of the node
+        self.waits = NodeClock(self.world.tasks)  # of Paddock
         self.kill_after = 0  # after how many writing requests the run is killed
         self._dead = False
-        self.rewrite: Callable[[Any], Any] = lambda data: data
+        self.rewrite: Callable[[Any], Any] | None = None  # of the answers
         self._under_way = 0
         self._hooks: list[Hook] = []
         self._holders: list[Holder] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        face = HttpApi(self.world, delay_401=0, in_thread=_at_once)
-        install(face, self.faults)
-        self._app = httpx.ASGITransport(app=face.app())
+        self._api = HttpApi(self.world, delay_401=0, in_thread=_at_once)
+        install(self._api, self.faults)
         self._folder = folder
         (folder / "id").touch()
         (folder / "id.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpublic paddock\n")
@@ -372,7 +392,7 @@ class Node(httpx.BaseTransport):
         turn: AbstractContextManager[object] = self._writing if request.method != "GET" else nullcontext()
         try:
             with turn:
-                answer = asyncio.run(self._forward(request, body))
+                answer = self._forward(request, body)
         finally:
             with self._lock:
                 self._under_way -= 1
@@ -381,18 +401,18 @@ class Node(httpx.BaseTransport):
             raise Killed
         return answer
 
-    async def _forward(self, request: httpx.Request, body: bytes) -> httpx.Response:
-        copy = httpx.Request(request.method, request.url, headers=request.headers, content=body)
+    def _forward(self, request: httpx.Request, body: bytes) -> httpx.Response:
+        work = wire.respond(self._api, request, body)
         try:
-            answer = await asyncio.wait_for(self._app.handle_async_request(copy), request.extensions["timeout"]["read"])
-            await answer.aread()
+            slow = self.faults.listing()
+            answer = wire.in_time(work, request.extensions["timeout"]["read"]) if slow else wire.at_once(work)
         except TimeoutError:
             raise httpx.ReadTimeout("The read operation timed out", request=request) from None
         if ABORT in answer.headers:
             raise httpx.RemoteProtocolError("Server disconnected without sending a response.", request=request)
-        content = answer.content
-        if answer.status_code == 200:
-            content = json.dumps(self.rewrite(answer.json())).encode()
+        content = bytes(answer.body)
+        if self.rewrite and answer.status_code == 200:
+            content = json.dumps(self.rewrite(json.loads(content))).encode()
         reason = answer.headers["x-pvebox-reason"].encode()
         date = {"Date": format_datetime(self.clock(), usegmt=True)}
         return httpx.Response(answer.status_code, headers=date, content=content, extensions={"reason_phrase": reason})
@@ -466,7 +486,7 @@ class Node(httpx.BaseTransport):
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
         file.write_text(json.dumps({"project": project, "places": {"home": {"proxmox": home}}, "agents": agents}))
-        return self.agent_of(load(file), name, patient=patient, alongside=alongside)
+        return self.agent_of(_loaded(file), name, patient=patient, alongside=alongside)
 
     def agent_of(self, loaded: Loaded, name: str, *, patient: bool = True, alongside: bool = False) -> PaperAgent:
         """An agent of a file whose place is this node, as a new run finds it.
@@ -588,7 +608,7 @@ class Node(httpx.BaseTransport):
 
 
 def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
-    """Simulate ssh to the machines of the node, and shorten Paddock's waits."""
+    """Simulate ssh to the machines of the node, and the clock that Paddock waits with."""
 
     def scan(address: str, **_: Any) -> str | None:
         return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"
@@ -598,6 +618,5 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     monkeypatch.setattr(reach_module, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
     monkeypatch.setattr(reach_module, "SharedConnection", NoConnection)
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
-    FastClock.end = time.monotonic() + 120
-    for module in (root_worker_module, client_module, contest_module, observe_module, reach_module, worker_module):
-        monkeypatch.setattr(module, "time", FastClock)
+    node.waits.refresh()
+    monkeypatch.setattr(clock, "current", node.waits)

@@ -15,6 +15,7 @@ from levels import by_level
 from paddock.backups.verified import check
 from paddock.errors import PaddockError, Refused
 from paddock.guests import Guest
+from paddock.places.proxmox import observe
 from paddock.places.proxmox.client import TaskFailed
 from paddock.plan.agent import AgentSeen
 from paddock.run import backup as backups
@@ -131,7 +132,7 @@ def test_an_answer_without_a_task_is_no_backup(node: Node) -> None:
     node.before("POST", "/nodes/pve/vzdump", answer_ok)
     with pytest.raises(PaddockError, match=r"did not back .* up: it answered 'OK'"):
         backups.back_up(agent)
-    node.rewrite = lambda data: data
+    node.rewrite = None
     expect_as_before(node)
     _settle(node)
     assert backups.listed(bee(node)) == []
@@ -302,8 +303,9 @@ def test_a_damaged_database_in_a_backup_is_found(node: Node) -> None:
     ],
 )
 def test_a_backup_that_could_not_be_sound_is_refused_before_the_agent_stops(
-    node: Node, prepare: Callable[[Node], None], words: str
+    node: Node, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Node], None], words: str
 ) -> None:
+    monkeypatch.setattr(observe, "_SETTLE_SECONDS", 2)  # for a lock, which is waited for
     prepare(node)
     with pytest.raises(Refused, match=words):
         backups.back_up(bee(node))

@@ -347,9 +347,11 @@ def test_a_lock_is_waited_for_and_a_permanent_one_names_pct_unlock(node: Node, m
     up(node.agent(machine={"cores": 4}))
     assert node.config(CATTLE)["cores"] == 4
     node.put(CATTLE, lock="backup")
-    monkeypatch.setattr(observe, "_SETTLE_SECONDS", 20)
-    with pytest.raises(Refused, match=r"locked \(backup\) for 20 s") as caught:
+    monkeypatch.setattr(observe, "_SETTLE_SECONDS", 2)
+    before = node.waits.passed
+    with pytest.raises(Refused, match=r"locked \(backup\) for 2 s") as caught:
         down(node.agent())
+    assert 2 <= node.waits.passed - before < 3
     assert str(caught.value.hint).endswith(f"run there: pct unlock {CATTLE}")
     assert "task list" in str(caught.value.hint)  # a backup may take hours, and a token sees no tasks of others
     node.root("pct", "unlock", CATTLE)
@@ -420,6 +422,7 @@ def test_observe_waits_for_tasks_of_its_own_token_only(node: Node, monkeypatch: 
     upid = str(client.send("POST", LXC, create(200)))
     with pytest.raises(TaskFailed, match="vzcreate is still running after 5 s"):
         client.wait(upid, 5)
+    assert 5 <= node.waits.passed < 6
     with node.unnoted():
         theirs = str(node.client(ROOT).send("POST", LXC, create(201)))
     with pytest.raises(Forbidden, match=r"\(/nodes/pve, Sys\.Audit\)"):
@@ -433,9 +436,11 @@ def test_observe_waits_for_tasks_of_its_own_token_only(node: Node, monkeypatch: 
     agent.observe()
     assert "busy" not in str(agent.told)
     # It waits for its own tasks, with a timeout.
-    monkeypatch.setattr(observe, "_TASK_SECONDS", 20)
-    with pytest.raises(PaddockError, match="has been busy with vzcreate 202 for 20 s"):
+    monkeypatch.setattr(observe, "_TASK_SECONDS", 2)
+    before = node.waits.passed
+    with pytest.raises(PaddockError, match="has been busy with vzcreate 202 for 2 s"):
         node.agent(token=WIDE).observe()
+    assert 2 <= node.waits.passed - before < 3
     go.set()
 
 

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
+from clocks import SimulatedClock
+from paddock import clock
 from paddock.errors import PaddockError
 from paddock.places.proxmox.client import Client, TaskFailed
 from paddock.places.proxmox.errors import (
@@ -36,7 +38,7 @@ UPID = "UPID:pve:0000011D:0008FA94:6AF915BD:vzcreate:105:ops@pve!auto:"
 
 def node(monkeypatch: pytest.MonkeyPatch, handler: Callable[[httpx.Request], httpx.Response]) -> Client:
     """Return a client whose requests a function answers."""
-    monkeypatch.setattr("paddock.places.proxmox.client.time.sleep", lambda _: None)
+    monkeypatch.setattr(clock, "current", SimulatedClock())
     client = Client("https://node:8006", "pve", Secret("ops@pve!auto=canary-9"), ssl.create_default_context())
     client._http._transport = httpx.MockTransport(handler)
     return client

@@ -412,7 +412,7 @@ def test_a_container_left_by_a_crash_at_a_fixed_number_names_the_command(node: N
 
 
 def test_a_clone_interrupted_by_a_crash_names_the_command(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observe, "_SETTLE_SECONDS", 20)
+    monkeypatch.setattr(observe, "_SETTLE_SECONDS", 2)
     up(node.agent(template="auto", token=WIDE))
     down(node.agent(template="auto", token=WIDE))
     node.machines.crashes = True

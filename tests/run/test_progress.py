@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from clocks import SimulatedClock
+from paddock import clock
 from paddock.process import overheard, run
 from paddock.run.progress import Progress, in_units, in_words
 from paddock.run.reporter import Reporter
@@ -35,12 +37,12 @@ def test_numbers_of_bytes_have_a_unit() -> None:
 
 
 def test_it_is_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [100.0]
-    monkeypatch.setattr("paddock.run.progress.time.monotonic", lambda: clock[0])
+    simulated = SimulatedClock()
+    monkeypatch.setattr(clock, "current", simulated)
     shown: list[str] = []
     passed = Progress(shown.append, 1.0, lambda: 10 << 20)
     for _ in range(10):
-        clock[0] += 0.5
+        simulated.passed += 0.5
         passed(1 << 20)
     assert shown == [
         "2 MiB of 10 MiB",
@@ -52,13 +54,13 @@ def test_it_is_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_log_gets_a_line_rarely(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    clock = [100.0]
-    monkeypatch.setattr("paddock.run.progress.time.monotonic", lambda: clock[0])
+    simulated = SimulatedClock()
+    monkeypatch.setattr(clock, "current", simulated)
     agent = Reporter().of("hermes")
     with agent.step("backup.save", "save it"):
         passed = agent.progress(lambda: None)
         for _ in range(65):
-            clock[0] += 1.0
+            simulated.passed += 1.0
             passed(1 << 20)
     lines = [line.strip() for line in capsys.readouterr().err.splitlines()]
     assert lines[:-1] == ["… save it", "… save it: 30 MiB", "… save it: 60 MiB"]

@@ -1,4 +1,4 @@
-"""The story of an agent: it learns, loses its machine and then its state, and still knows what it learned."""
+"""What an agent lives through: it learns, loses its machine and then its state, and still knows what it learned."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def written(node: Node, tree: dict[str, Any], name: str) -> str:
 
 
 def tell(agent: Agent) -> None:
-    """Live through the whole story. It leaves nothing of the agent."""
+    """Live through all of it, and leave nothing of the agent."""
     learn(agent)
     recreate(agent)
     restore(agent)

@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from types import UnionType
 from typing import IO, Any, Final, cast
 
+from paddock import clock
 from paddock.backups import UNFINISHED, Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.sealing import opened, seal
@@ -147,7 +148,7 @@ class FolderDestination:
 
     def _unfinished(self) -> set[str]:
         """Return the names of backups that were interrupted long ago."""
-        now = datetime.now(UTC)
+        now = clock.now()
         names = {path.name.removeprefix(".").partition(".")[0] for path in self.folder.glob("*")}
         made = {name: time_of(name) for name in names if not (self.folder / f"{name}.json").exists()}
         return {name for name, when in made.items() if when and now - when > UNFINISHED}

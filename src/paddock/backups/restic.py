@@ -9,9 +9,10 @@ import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import IO, Any, Final, cast
 
+from paddock import clock
 from paddock.backups import UNFINISHED, Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.repository import Repository
@@ -206,7 +207,7 @@ class ResticDestination:
         pairs = _pairs(snapshots)
         complete = {each.id for pair in pairs.values() for each in (pair.archive, pair.mark)}
         complete |= {each.id for each in _drills(snapshots)[-1:]}
-        now = datetime.now(UTC)
+        now = clock.now()
         unfinished = [each.id for each in snapshots if each.id not in complete and now - each.time > UNFINISHED]
         removed = [pairs[each.name] for each in backups if each.name in pairs]
         ids = [*(each.id for pair in removed for each in (pair.mark, pair.archive)), *unfinished]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
+from paddock import clock
 from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
@@ -123,7 +124,7 @@ def _files(about: Mapping[str, Any]) -> str:
 
 def listed(agent: Deployment) -> list[dict[str, object]]:
     """Return what is known of each backup of an agent, the oldest first."""
-    now = datetime.now(UTC)
+    now = clock.now()
     return [
         {
             "agent": agent.name,

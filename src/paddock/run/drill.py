@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
+from paddock import clock
 from paddock.backups import Backup, Backups
 from paddock.backups.drills import Drill
 from paddock.errors import PaddockError, Refused
@@ -67,7 +67,7 @@ class Trial:
 
     @property
     def _age(self) -> timedelta:
-        return datetime.now(UTC) - self.backup.made
+        return clock.now() - self.backup.made
 
 
 def _databases(agent: Deployment, destination: Backups, backup: Backup) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _drill(trial: Trial) -> str:
     """Restore a backup to a copy, prove it, keep the result and remove the copy; return a line about it."""
     with drill_lock(trial.agent):
         copies.remove(trial.copy)  # an earlier drill may have been killed
-        begin = time.monotonic()
+        begin = clock.monotonic()
         try:
             found = _outcome(trial, begin)
             _record(trial, found)
@@ -128,10 +128,10 @@ def _outcome(trial: Trial, begin: float) -> _Outcome:
     try:
         with trial.copy.stand_in or nullcontext():
             verbs.up(trial.copy)
-            seconds = time.monotonic() - begin
+            seconds = clock.monotonic() - begin
             proof = _prove(trial)
     except PaddockError as failure:
-        return _Outcome(time.monotonic() - begin, failure=failure)
+        return _Outcome(clock.monotonic() - begin, failure=failure)
     late = trial.too_old
     # The age is judged last, so that the record says whether at least the restore works.
     old = PaddockError(f"it was restored in {seconds:.0f} s, {proof}; but {late}") if late else None
@@ -140,7 +140,7 @@ def _outcome(trial: Trial, begin: float) -> _Outcome:
 
 def _record(trial: Trial, found: _Outcome) -> None:
     """Keep the result beside the backups, before the copy is removed: that may fail too."""
-    at = datetime.now(UTC).replace(microsecond=0)
+    at = clock.now().replace(microsecond=0)
     why = found.failure.message if found.failure else None
     trial.destination.note_drill(Drill(trial.backup.name, at, round(found.seconds, 1), why))
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import IO, Any, Final
 
+from paddock import clock
 from paddock.errors import BadInput, NeedsPerson, PaddockError
 from paddock.frozen import frozen
 from paddock.guests import Guest
@@ -165,7 +165,7 @@ def _look(agent: Located, source: Source, guest: Guest) -> FoundInstall:
         "environment_file": traces.environment_file,
         "wrappers": list(traces.wrappers),
         "beside": traces.beside,
-        "mark": {"agent": identity, "place": place, "at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"},
+        "mark": {"agent": identity, "place": place, "at": f"{clock.now():%Y-%m-%dT%H:%M:%SZ}"},
         # For the stream.
         "under": traces.becomes,
         "owner": agent.spec.user.name,

@@ -7,12 +7,12 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
+from paddock import clock
 from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
@@ -35,7 +35,7 @@ class Journal:
     """Writes each event of a run immediately, so that the journal of a killed run is complete."""
 
     def __init__(self, verb: str, files: Sequence[Path] = ()) -> None:
-        now = datetime.now(UTC)
+        now = clock.now()
         self.path = folder() / f"{now:%Y%m%dT%H%M%S.%f}-{verb}.jsonl"
         self._file: IO[bytes] | None = None
         try:
@@ -53,7 +53,7 @@ class Journal:
         self.write("run", verb=verb, pid=os.getpid(), files=[str(path.absolute()) for path in files])
 
     def write(self, event: str, **fields: Any) -> None:
-        record = {"at": round(time.time(), 3), "event": event, **fields}
+        record = {"at": round(clock.now().timestamp(), 3), "event": event, **fields}
         line = (visible(mask(json.dumps(record, ensure_ascii=False))) + "\n").encode(errors="replace")
         with self._writing:
             if self._file is None:

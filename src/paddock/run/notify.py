@@ -6,11 +6,10 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
-from paddock import process
+from paddock import clock, process
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
 from paddock.process import CommandFailed
@@ -77,7 +76,7 @@ class Notifier:
             "why": shown,
             "text": f"{self.agent} (project {self.project}): {event}: {shown}",
             "host": socket.gethostname(),
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "at": clock.now().isoformat(timespec="seconds"),
         }
         try:
             _send(self.spec, self.folder, json.dumps(message).encode())

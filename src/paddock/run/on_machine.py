@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar, assert_never
 
+from paddock import clock
 from paddock.checks.line import as_text
 from paddock.checks.look import facts, machine_program
+from paddock.clock import Wait
 from paddock.errors import PaddockError, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.guests.report import records
@@ -77,14 +78,14 @@ class OnMachine:
     """The real machine side: runs the runtimes' programs through guests."""
 
     def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        end = time.monotonic() + patience
+        wait = Wait(patience)
         while True:
             try:
                 return _looked_at(agent, guest) if isinstance(agent, Resolved) else _observed(agent, guest)
             except Unreachable:
-                if time.monotonic() >= end:
+                if wait.is_over:
                     raise
-            time.sleep(0.5)
+            clock.sleep(0.5)
 
     def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
         return is_healthy(agent, seen)
@@ -171,19 +172,19 @@ class OnMachine:
 
     def _await_health(self, agent: Located, guest: Guest, ask: Callable[[float], _More | Unhealthy]) -> _More:
         """Wait until the agent is healthy. ``ask`` gets the seconds that are left; return what it finds in the end."""
-        end = time.monotonic() + agent.spec.verify.timeout
+        wait = Wait(agent.spec.verify.timeout)
         pause = 0.1
         # Waiting on the machine takes no further connections. A failed unit is noticed between two waits.
-        while isinstance(asked := ask(max(end - time.monotonic(), 0.0)), Unhealthy):
+        while isinstance(asked := ask(wait.left), Unhealthy):
             found = _observed(agent, guest)
             failed = [unit for unit, state in found.units.items() if state == "failed"]
-            if failed or time.monotonic() > end:
+            if failed or wait.is_over:
                 what = found.said or (f"{', '.join(failed)} failed" if failed else asked.evidence)
                 hint: str | None = f"`paddock logs {agent.name}` shows more"
                 if isinstance(agent, Resolved) and (others := ports_of_others(agent, guest)):
                     what, hint = others.evidence, others.hint
                 raise PaddockError(f"{agent.name} did not become healthy: {one_line(what)}", hint=hint)
-            time.sleep(pause)
+            clock.sleep(pause)
             pause = min(pause * 1.5, 1.0)
         return asked
 

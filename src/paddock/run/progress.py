@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+
+from paddock import clock
 
 _SOON: Final = 2.0  # seconds before which the speed is not known
 _RECENT: Final = 50  # how many times of showing it the speed is measured over
@@ -19,12 +20,12 @@ class Progress:
         self._every = every  # seconds
         self._total = total  # of the bytes; a machine may have named it, so it may be wrong
         self._done = 0
-        self._recent = deque([(time.monotonic(), 0)], maxlen=_RECENT)  # when so many bytes had passed
+        self._recent = deque([(clock.monotonic(), 0)], maxlen=_RECENT)  # when so many bytes had passed
 
     def __call__(self, count: int) -> None:
         """Note that so many more bytes have passed."""
         self._done += count
-        now = time.monotonic()
+        now = clock.monotonic()
         if now - self._recent[-1][0] >= self._every:
             self._recent.append((now, self._done))
             before, done = self._recent[0]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from paddock import clock
 from paddock.errors import BadInput
 from paddock.frozen import frozen
 from paddock.guests import Guest
@@ -47,7 +48,7 @@ def planned(agent: Deployment) -> Rollback:
 
 def _lost(agent: Located, guest: Guest, last: Upgrade) -> str:
     made = datetime.fromtimestamp(last.at, UTC)
-    age = timedelta(seconds=int((datetime.now(UTC) - made).total_seconds()))
+    age = timedelta(seconds=int((clock.now() - made).total_seconds()))
     messages = agent.recipe.keeping(agent.spec).messages
     counted = ""
     if messages:

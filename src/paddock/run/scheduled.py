@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from datetime import UTC, datetime
 
+from paddock import clock
 from paddock.backups.open import destination_for
 from paddock.backups.seen import BackupsSeen
 from paddock.checks.backup import is_recent, newest_in_words
@@ -63,7 +63,7 @@ def _overdue(loaded: Loaded, name: str, spec: AgentSpec, notifier: Notifier) -> 
     if spec.backup is None:
         return []
     destination = destination_for(spec.backup, loaded.folder, AgentId(loaded.spec.project, name), notifier.reporter.say)
-    seen, now = BackupsSeen.of(destination, spec.backup.max_age), datetime.now(UTC)
+    seen, now = BackupsSeen.of(destination, spec.backup.max_age), clock.now()
     if is_recent(seen, now):
         return []
     words = newest_in_words(seen, now)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
+from paddock import clock
 from paddock.backups import Backup, Destination
 from paddock.backups.verified import Incomplete, Verified
 from paddock.guests import Guest
@@ -58,7 +58,7 @@ def send(agent: Located, guest: Guest, destination: Destination, said: Mapping[s
         progress = agent.reporter.progress(lambda: announced(pipes.said()))
         with Verified(pipes.source, matcher(list(texts)), progress) as stream:
             try:
-                backup = destination.save(stream, datetime.now(UTC).replace(microsecond=0))
+                backup = destination.save(stream, clock.now().replace(microsecond=0))
             except Incomplete:
                 result = pipes.end()
                 if not result.ok:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from datetime import UTC, datetime
 from typing import Any, Final, Self
 
+from paddock import clock
 from paddock.checks import backup as backup_checks
 from paddock.counted import counted
 from paddock.frozen import frozen
@@ -85,8 +85,8 @@ class Status:
             mounts=_mounts(located, seen),
             lease=(inside.holder or "-") if inside and held else "-",
             health=str(seen.unreachable or "") or ("-" if health is None else "ok" if health.ok else health.evidence),
-            backup=backup_checks.newest_in_words(asked.seen(), datetime.now(UTC)),
-            drill=backup_checks.drill_in_words(asked.seen(), datetime.now(UTC)),
+            backup=backup_checks.newest_in_words(asked.seen(), clock.now()),
+            drill=backup_checks.drill_in_words(asked.seen(), clock.now()),
             drift=_drift(located, seen),
             newer=newer_version(located, version or in_file or "") if updates else None,
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
 
+from paddock import clock
 from paddock.errors import PaddockError
 from paddock.run.deployment import Deployment
 from paddock.runtimes import package_index
@@ -36,7 +37,7 @@ def newer_version(agent: Deployment, than: str) -> str:
 def _newest(package: str) -> str | None:
     """Return the newest version, from the last answer if that is recent; None if the index does not answer."""
     path = state_folder() / "newest" / f"{package}.json"
-    now = datetime.now(UTC)
+    now = clock.now()
     with suppress(OSError, ValueError, KeyError, TypeError):
         answer = json.loads(path.read_text())
         if timedelta() <= now - datetime.fromisoformat(answer["asked"]) < _OFTEN_ENOUGH:

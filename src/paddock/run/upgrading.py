@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from paddock import clock
 from paddock.backups import UPGRADE, Backup, Destination
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
@@ -57,7 +57,7 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
     """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
     destination = destination_of_states(agent)
     said = {**about(agent, seen), "version": action.version} | ({"purpose": UPGRADE} if action.becomes else {})
-    at = int(time.time())  # the name of a backup may be of a later second
+    at = int(clock.now().timestamp())  # the name of a backup may be of a later second
     backup = send(agent, guest, destination, said)
     agent.reporter.say(f"the state is saved as backup {backup.name} in {destination.shown}")
     if action.becomes is not None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final, overload
 from urllib.parse import urlsplit
 
+from paddock import clock
 from paddock.checks import asked, egress, judge, sockets
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.look import RuntimeArgvs, look, question
 from paddock.checks.subject import Subject
+from paddock.clock import Wait
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
 from paddock.guests import Guest
@@ -75,7 +75,7 @@ def verify(agent: Deployment) -> Report:
     backups = BackupsAsked(agent, _PATIENCE)
     report = _verify(agent)
     seen = backups.seen()
-    told = backup_checks.lines(agent.name, seen, datetime.now(UTC)) if seen else ()
+    told = backup_checks.lines(agent.name, seen, clock.now()) if seen else ()
     return replace(report, lines=[*report.lines, *told])
 
 
@@ -145,12 +145,12 @@ def verify_when_settled(agent: Resolved, guest: Guest, report: Report) -> Report
     if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
         return report
     subject = replace(_subject(agent), asked=slow)
-    end = time.monotonic() + _SETTLE_SECONDS
-    while time.monotonic() < end:
+    wait = Wait(_SETTLE_SECONDS)
+    while not wait.is_over:
         found = look(guest, subject, _argvs(agent, subject), quick=True)["inside"]["found"]
         if not any(line.failed for line in asked.lines(slow, found)):
             break
-        time.sleep(0.5)
+        clock.sleep(0.5)
     return _verify_beside(agent, guest)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
+from paddock import clock
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.places.proxmox import first_access, tls
@@ -268,7 +268,7 @@ def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: O
     _show_lines(talk, "Paste these lines there too: they let the token use your choices.", lines)
     talk.tell("Waiting until they have run …")
     while first_access.choice_lines(token_id, spec, first_access.held_by(client)):
-        time.sleep(1)
+        clock.sleep(1)
     talk.tell("The token has every privilege that it needs.")
 
 

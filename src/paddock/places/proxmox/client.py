@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -12,6 +11,8 @@ from urllib.parse import quote
 
 import httpx
 
+from paddock import clock
+from paddock.clock import Wait
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.places.proxmox import tls
@@ -26,14 +27,6 @@ _NO_BACKEND: Final = frozenset({502, 503, 504, 595, 596})
 _CUT_OFF: Final = "unexpected status"  # Proxmox's exit status of a task that left no end in its log
 
 Params = Mapping[str, str | int]
-
-
-def pause_after(waited: float) -> float:
-    """Return how long to pause before the node is asked again: a tenth of the time so far, and at most a second.
-
-    So a wait lasts at most a tenth longer than needed, and a long one asks the node once a second.
-    """
-    return min(max(waited / 10, 0.05), 1.0)
 
 
 class TaskFailed(PaddockError):
@@ -79,9 +72,9 @@ class Client:
     def now(self) -> datetime:
         """Return the time on the node, which all runs share; this computer's time if the node never sent its own."""
         if self._dated is None:
-            return datetime.now(UTC)
+            return clock.now()
         there, at = self._dated
-        return there + timedelta(seconds=time.monotonic() - at)
+        return there + timedelta(seconds=clock.monotonic() - at)
 
     def close(self) -> None:
         self._http.close()
@@ -98,7 +91,7 @@ class Client:
             else:
                 if response.status_code not in _NO_BACKEND or last:
                     return self._data("GET", path, response)
-            time.sleep(0.2 * 2**attempt)
+            clock.sleep(0.2 * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
     def send(self, method: str, path: str, params: Params | None = None) -> Any:
@@ -124,15 +117,14 @@ class Client:
         """Wait for a task; raise TaskFailed with the end of its log if it fails."""
         task = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}"
         name = upid.split(":")[5] if upid.count(":") > 5 else upid
-        start = time.monotonic()
-        end = start + deadline
+        wait = Wait(deadline)
         while (status := self.get(f"{task}/status"))["status"] != "stopped":
-            if time.monotonic() > end:
+            if wait.is_over:
                 raise TaskFailed(
                     f"the task {name} is still running after {deadline:.0f} s",
                     hint="the task continues on the node; run the same command again to continue",
                 )
-            time.sleep(pause_after(time.monotonic() - start))
+            wait.pause()
         outcome = str(status["exitstatus"])
         if outcome == "OK":
             return TaskEnd()
@@ -170,7 +162,7 @@ class Client:
         except ValueError:
             return
         if there is not None:
-            self._dated = there if there.tzinfo else there.replace(tzinfo=UTC), time.monotonic()
+            self._dated = there if there.tzinfo else there.replace(tzinfo=UTC), clock.monotonic()
 
     def _data(self, method: str, path: str, response: httpx.Response) -> Any:
         try:

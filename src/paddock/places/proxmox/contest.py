@@ -18,13 +18,12 @@ a digest first; a late maker then finds another claim or another digest, and cha
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from paddock import __version__
+from paddock import __version__, clock
 from paddock.errors import PaddockError, Refused, WorldChanged
 from paddock.frozen import frozen
 from paddock.places.proxmox.claim import Claim, without_claim
@@ -125,7 +124,7 @@ class Contest(Containers):
             if line != told:
                 self._reporter(line)
                 told = line
-            time.sleep(_PAUSE)
+            clock.sleep(_PAUSE)
 
     def _mine(self, vmid: int) -> LxcContainer:
         """Return a new container of this run, unless another run has taken it over."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from paddock import clock
 from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable
 from paddock.places import Finding, MachineWant
@@ -98,7 +99,7 @@ class NodeDoctor:
             return
         expire = int(token.get("expire", 0))
         ends = datetime.fromtimestamp(expire, UTC)
-        if expire and ends - datetime.now(UTC) < _SOON:
+        if expire and ends - clock.now() < _SOON:
             yield Finding("token", True, f"expires on {ends:%Y-%m-%d}: create a new one before", warns=True)
 
     def _certificate(self) -> Iterator[Finding]:
@@ -111,7 +112,7 @@ class NodeDoctor:
             return
         for entry in listed:
             ends = datetime.fromtimestamp(int(entry.get("notafter", 0)), UTC)
-            if str(entry.get("fingerprint", "")).upper() == self.node.fingerprint and ends - datetime.now(UTC) < _SOON:
+            if str(entry.get("fingerprint", "")).upper() == self.node.fingerprint and ends - clock.now() < _SOON:
                 renewal = "Proxmox renews it two weeks before, and its fingerprint changes then"
                 yield Finding("certificate", True, f"expires on {ends:%Y-%m-%d}; {renewal}: use ca instead", warns=True)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final
 
+from paddock import clock
+from paddock.clock import Wait
 from paddock.errors import PaddockError, Refused
 from paddock.frozen import frozen
 from paddock.places import MachineWant
@@ -53,7 +54,7 @@ def observe(
     An interrupted run leaves its last task running. A container that is being created has a lock and no mark yet,
     so only the list of tasks shows that Paddock is creating it.
     """
-    start = time.monotonic()
+    wait = Wait()
     agent = want.id if want else None
     told = ""
     half_made: frozenset[int] = frozenset()
@@ -68,10 +69,10 @@ def observe(
                 half_made = without_mark
                 continue
             locked = next((c for c in seen.containers.values() if c.lock and _concerns(agent, c)), None)
-            unknown = half_made if _is_new(agent, seen) and time.monotonic() < start + _MAKING_SECONDS else ()
+            unknown = half_made if _is_new(agent, seen) and wait.lasted < _MAKING_SECONDS else ()
             if locked is None and not unknown:
                 return seen
-            if locked and time.monotonic() > start + _SETTLE_SECONDS:
+            if locked and wait.lasted > _SETTLE_SECONDS:
                 raise Refused(
                     f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, not by a task of Paddock",
                     hint=f"if the node's task list shows no task for it, run there: pct unlock {locked.vmid}",
@@ -79,11 +80,11 @@ def observe(
             made = f"container {min(unknown)} is being created, perhaps for {agent.name}" if unknown and agent else ""
             waiting = f"{locked.name} is locked ({locked.lock})" if locked else made
         else:
-            waiting = _busy_with(task, since=start)
+            waiting = _busy_with(task, wait)
         if waiting != told:
             reporter(f"{waiting}; waiting for it to end")
             told = waiting
-        time.sleep(0.3)
+        clock.sleep(0.3)
 
 
 def await_tasks(client: Client, vmid: int, reporter: Callable[[str], None]) -> None:
@@ -91,19 +92,19 @@ def await_tasks(client: Client, vmid: int, reporter: Callable[[str], None]) -> N
 
     A container joins its pool when it is complete. Until then, a limited token sees only the task that creates it.
     """
-    start = time.monotonic()
+    wait = Wait()
     told = ""
     while task := next((task for task in _own_tasks(client) if vmid in task.numbers), None):
-        waiting = _busy_with(task, since=start)
+        waiting = _busy_with(task, wait)
         if waiting != told:
             reporter(f"{waiting}; waiting for it to end")
             told = waiting
-        time.sleep(0.3)
+        clock.sleep(0.3)
 
 
-def _busy_with(task: _Task, since: float) -> str:
+def _busy_with(task: _Task, wait: Wait) -> str:
     """Say that the node is busy with a task. Raise if it has been for too long."""
-    if time.monotonic() > since + _TASK_SECONDS:
+    if wait.lasted > _TASK_SECONDS:
         raise PaddockError(
             f"the node has been busy with {task} for {_TASK_SECONDS} s",
             hint="check on the node why the task has not ended, and run the same command again afterwards",

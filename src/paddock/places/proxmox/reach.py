@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from paddock.clock import Wait
 from paddock.errors import NeedsPerson, PaddockError
 from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable, early, expect
@@ -21,7 +21,7 @@ from paddock.guests.ssh import SshGuest, listens, scan_host_key
 from paddock.places import Got
 from paddock.places.proxmox import reading
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED
-from paddock.places.proxmox.client import Client, pause_after
+from paddock.places.proxmox.client import Client
 
 _REACH_SECONDS: Final = 120
 _LISTENING: Final = 0.3  # seconds to wait for a machine to listen, before the node is asked for its address again
@@ -134,7 +134,7 @@ class Reacher:
 
     def _answering(self, vmid: int, seconds: float, expected: str | None = None) -> tuple[str, str]:
         """Return address and host key of a machine once it answers. Connect to one with the expected key at once."""
-        start = time.monotonic()
+        wait = Wait(seconds)
         while True:
             address = reading.address(self._client, vmid)
             answered = self._host_key(vmid, address, expected) if address else None
@@ -143,14 +143,14 @@ class Reacher:
                 if not _ED25519.fullmatch(key):  # untrusted text, which goes into the notes and to the terminal
                     raise Unreachable(f"the ssh server at {address} has no host key of type ed25519")
                 return address, key
-            if time.monotonic() > start + seconds:
+            if wait.is_over:
                 raise PaddockError(
                     f"machine {vmid} "
                     + (f"has the address {address}, but {self._way} does not answer" if address else "got no address"),
                     hint="check that the bridge has DHCP, and that this computer has a route to it; ssh.jump goes"
                     " through another machine, and ssh.reach: pct through the node",
                 )
-            time.sleep(pause_after(time.monotonic() - start))
+            wait.pause()
 
     @property
     def _way(self) -> str:

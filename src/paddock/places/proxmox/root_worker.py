@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from paddock import clock
+from paddock.clock import Wait
 from paddock.errors import NeedsPerson, PaddockError, Refused
 from paddock.guests import Guest, Unreachable
 from paddock.places.proxmox import root_work
@@ -105,9 +106,9 @@ class RootWorker:
     ) -> None:
         """Wait for a person, and report what is still missing or wrong."""
         self._tell(["waiting until this is done; Ctrl-C stops waiting, and `paddock up` continues later"])
-        told, pause, last = list(missing), _FIRST_PAUSE, time.monotonic()
+        told, pause, wait = list(missing), _FIRST_PAUSE, Wait(_REMIND_SECONDS)
         while missing:
-            time.sleep(pause)
+            clock.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
             seen = read(work.vmid)
             displaced = root_work.displaced(first, seen)
@@ -118,8 +119,8 @@ class RootWorker:
             ]
             changed = missing != told
             # A command that failed changes nothing here, and its message is in the other window.
-            if missing and (changed or time.monotonic() > last + _REMIND_SECONDS):
-                told, last = list(missing), time.monotonic()
+            if missing and (changed or wait.is_over):
+                told, wait = list(missing), Wait(_REMIND_SECONDS)
                 pause = _FIRST_PAUSE if changed else pause
                 left = root_work.commands(root_work.remaining(work, seen))
                 word = "not yet" if changed else "still missing"
@@ -131,11 +132,11 @@ class RootWorker:
 
     def _await_restart(self, path: str, before: int) -> None:
         """Wait for the restart that is one of the commands, so that it does not happen later."""
-        end = time.monotonic() + _RESTART_SECONDS
-        while time.monotonic() < end:
+        wait = Wait(_RESTART_SECONDS)
+        while not wait.is_over:
             if self._process(path) not in (before, None):
                 return
-            time.sleep(0.3)
+            clock.sleep(0.3)
         self._reporter("the machine was not restarted; restarting it")
 
     def _process(self, path: str) -> int | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Final
 
+from paddock import clock
 from paddock.places import MachineWant
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.numbering import is_taken
@@ -42,7 +42,7 @@ class SharedReading:
         with self._lock:
             if self._changed:
                 return None
-            if self._reading is None or time.monotonic() > self._old_at:
+            if self._reading is None or clock.monotonic() > self._old_at:
                 self._reading = self._new_reading()
             reading = self._reading
         if want is None:
@@ -50,9 +50,9 @@ class SharedReading:
         return for_agent(self._client, want, reading.seen, self._is_taken) if reading.settled_for(want) else None
 
     def _new_reading(self) -> Reading:
-        began = time.monotonic()
+        began = clock.monotonic()
         reading = self._read()
-        now = time.monotonic()
+        now = clock.monotonic()
         self._old_at = now + max(_FRESH_SECONDS, (now - began) / _READING_SHARE)
         self._taken = {}
         return reading

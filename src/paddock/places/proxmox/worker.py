@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, assert_never
 
+from paddock import clock
+from paddock.clock import Wait
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox import restart_note
@@ -395,11 +396,11 @@ class Worker(Containers):
                 raise PaddockError(f"builder {vmid} did not become a template")
 
     def _becomes_template(self, vmid: int, seconds: float) -> bool:
-        end = time.monotonic() + seconds
+        wait = Wait(seconds)
         while not (container := self.read(vmid)).is_template or container.lock:
-            if time.monotonic() > end:
+            if wait.is_over:
                 return False
-            time.sleep(0.1)
+            clock.sleep(0.1)
         return True
 
 
