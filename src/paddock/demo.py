@@ -246,10 +246,11 @@ def _wait_until_healthy(stage: Stage, process: subprocess.Popen[bytes]) -> None:
     status = [sys.executable, "-m", "paddock", "status", "--json"]
     end = time.monotonic() + 300
     while time.monotonic() < end and process.poll() is None:
+        begin = time.monotonic()
         done = subprocess.run(status, cwd=stage.folder, env=dict(stage.environment), stdout=subprocess.PIPE)
         if done.returncode == 0 and json.loads(done.stdout)[0]["health"] == "ok":
             return
-        time.sleep(0.3)
+        time.sleep(time.monotonic() - begin)  # leaves half of a processor to the agent
     raise SystemExit("The agent did not become healthy within 300 s.")
 
 

@@ -66,7 +66,7 @@ def expect_one_of_each(race: Race) -> None:
     assert pet.flag("protection")
 
 
-@pytest.mark.parametrize("seed", range(by_level(30, 300)))
+@pytest.mark.parametrize("seed", range(by_level(15, 300)))
 def test_two_laptops_have_one_pet_and_one_machine(
     node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int
 ) -> None:
@@ -75,7 +75,7 @@ def test_two_laptops_have_one_pet_and_one_machine(
     assert not any("paddock-claim" in str(node.config(vmid).get("description")) for vmid in node.vmids)
 
 
-@pytest.mark.parametrize("seed", range(by_level(30, 300)))
+@pytest.mark.parametrize("seed", range(by_level(15, 300)))
 def test_two_laptops_whose_runs_are_killed_have_one_pet_and_one_machine(
     node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int
 ) -> None:
