@@ -79,7 +79,7 @@ def test_an_old_backup_of_an_agent_that_fails_is_overdue(file: Path, paddock: Pa
 def test_a_schedule_needs_an_agent_with_a_backup(file: Path, paddock: Paddock) -> None:
     nothing = [f"agents.{name}.backup=null" for name in ("remote", "hermes", "asleep")]
     said = paddock("schedule", "--dry-run", *(word for each in nothing for word in ("--set", each)))
-    assert (said.code, "no agent in paddock.yaml has a backup" in said.err) == (2, True)
+    assert (said.code, "no agent of the file has a backup" in said.err) == (2, True)
     assert paddock("schedule", "--folder", "/srv").code == 2
     assert "is not another host" in paddock("schedule", "--on", "node").err
 

@@ -34,7 +34,7 @@ def make(
     from paddock.run.parallel import each
 
     with changing("backup", file, agents, jobs, sets) as found:
-        wanted = [agent for agent in found if agents or agent.spec.backup]
+        wanted = backup.with_backups(found, named=bool(agents))
         print("\n".join(each(wanted, jobs, backup.preview if dry_run else backup.back_up)))
 
 
@@ -46,7 +46,7 @@ def show(agents: Agents = None, file: File = DEFAULT_FILE, sets: Sets = None, as
     from paddock.run.table import columns
 
     with looking(file, agents, sets) as found:
-        rows = [row for agent in found if agents or agent.spec.backup for row in backup.listed(agent)]
+        rows = [row for agent in backup.with_backups(found, named=bool(agents)) for row in backup.listed(agent)]
     header = ["agent", "backup", "age", "files", "bytes", "size", "version"]
     print(
         json.dumps(rows, indent=2)
@@ -82,5 +82,5 @@ def prune(
     from paddock.run import backup
 
     with changing("backup-prune", file, agents, sets=sets) as found:
-        for agent in (each for each in found if agents or each.spec.backup):
+        for agent in backup.with_backups(found, named=bool(agents)):
             print("\n".join(backup.prune(agent, dry_run=dry_run)))

@@ -11,6 +11,7 @@ import typer
 
 from paddock.cli import app, verb
 from paddock.cli.options import Json
+from paddock.errors import BadInput
 
 secrets = typer.Typer(
     name="secrets",
@@ -30,6 +31,8 @@ def list_(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Print the names of the entries, without their values."""
     from paddock.spec.agefile import Store as AgeStore
 
+    if not store.exists():
+        raise BadInput(f"{store} does not exist", hint="`paddock secrets set NAME` creates it with its first secret")
     names = sorted(AgeStore.open(store).entries)
     print(json.dumps(names) if as_json else "\n".join(names))
 

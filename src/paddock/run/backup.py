@@ -40,6 +40,19 @@ def _destination(agent: Deployment, until: float | None = None) -> Destination:
     return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say, until)
 
 
+def with_backups(agents: Sequence[Deployment], *, named: bool) -> list[Deployment]:
+    """Return the agents whose backups are meant: those that the user has named, or all that have a backup."""
+    found = [agent for agent in agents if named or agent.spec.backup]
+    if not found:
+        raise no_backups()
+    return found
+
+
+def no_backups() -> BadInput:
+    """Return the error about a file in which no agent has a backup."""
+    return BadInput("no agent of the file has a backup", hint="add `backup: {to: ./backups}` to the agents")
+
+
 def preview(agent: Deployment) -> str:
     """Say what a backup of an agent would do."""
     located = locate(agent)

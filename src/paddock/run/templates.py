@@ -73,17 +73,21 @@ def _described(info: TemplateInfo) -> dict[str, Any]:
 
 def prune(agents: Sequence[Deployment], *, really: bool) -> Iterator[str]:
     """Remove templates that nothing needs, and the builders of interrupted runs; yield a line for each."""
+    found = False
     for place, agent in _one_per_place(agents):
         templates = agent.place.templates
         if templates is None:
             continue
         seen = agent.place.observe()
         for info in (each for each in templates.listed(seen) if each.prunable):
+            found = True
             if really:
                 templates.remove(info, seen)
             fate = "removed" if really else "would be removed with --yes"
             what = "template" if info.finished else "unfinished template"
             yield f"{place}: {what} {info.number} ({info.label} {info.template}) {fate}"
+    if not found:
+        yield "nothing to remove"
 
 
 def write_lock(agent: Deployment) -> Path:
