@@ -22,6 +22,7 @@ from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import File, Process, Workload
 from paddock.runtimes import FORMER, Runtime, machine
 from paddock.runtimes.bundle import Bundle
+from paddock.runtimes.process import supervise
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
 from paddock.spec.agent_id import AgentId
@@ -376,6 +377,25 @@ def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     apply(toy("echo started; exit 3"))
     with supervised(tmp_path / "log"):
         wait_for(lambda: (tmp_path / "log").exists() and (tmp_path / "log").read_text().count("started") == 2)
+
+
+# What systemd restarts, by the table of Restart= in systemd.service(5): after exit code 0, 3, SIGTERM and SIGSEGV.
+@pytest.mark.parametrize(
+    ("restart", "after"),
+    [
+        ("no", [False, False, False, False]),
+        ("always", [True, True, True, True]),
+        ("on-success", [True, False, True, False]),
+        ("on-failure", [False, True, False, True]),
+        ("on-abnormal", [False, False, False, True]),
+        ("on-abort", [False, False, False, True]),
+        ("on-watchdog", [False, False, False, False]),
+    ],
+)
+def test_a_process_is_restarted_as_systemd_would_restart_it(restart: str, after: list[bool]) -> None:
+    process = Process("main", ["true"], {}, "/", 1, restart=restart)
+    codes = [0, 3, -signal.SIGTERM, -signal.SIGSEGV]
+    assert [supervise._restarts(process, code) for code in codes] == after
 
 
 @pytest.mark.parametrize(("restart", "code"), [("no", 3), ("no", 0), ("on-failure", 0)])

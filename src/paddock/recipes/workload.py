@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from paddock.frozen import frozen
 from paddock.spec.egress import Endpoint
@@ -39,6 +40,10 @@ class Paths:
         return cls(code, etc, state, f"{state}/home", state_link)
 
 
+# A process that ends by one of these has ended cleanly, as systemd counts.
+CLEAN_SIGNALS: Final = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGTERM})
+
+
 @frozen
 class Process:
     """A long-running process of the agent."""
@@ -51,7 +56,7 @@ class Process:
     clean_exits: Sequence[int] = (0,)  # exit codes that are not a failure after a stop
     fatal_exits: Sequence[int] = ()  # exit codes after which a restart would not help
     restart_exits: Sequence[int] = ()  # exit codes that request a restart, whatever ``restart`` is
-    restart: str = "always"  # or on-failure, or no
+    restart: str = "always"  # or another value of systemd's Restart=
     restart_seconds: float = 5.0
     path: Sequence[str] = ()  # directories at the start of PATH
     writable: Sequence[str] = ()  # directories that it may write to, beside its home

@@ -43,8 +43,14 @@ class RuntimeName(StrEnum):
 
 
 class Restart(StrEnum):
+    """When a process that has ended is started again, in the words of systemd."""
+
     ALWAYS = "always"
+    ON_SUCCESS = "on-success"
     ON_FAILURE = "on-failure"
+    ON_ABNORMAL = "on-abnormal"
+    ON_ABORT = "on-abort"
+    ON_WATCHDOG = "on-watchdog"
     NO = "no"
 
 
@@ -70,7 +76,12 @@ class UserSpec(Model):
 class SupervisionSpec(Model):
     """How the agent's processes are kept running."""
 
-    restart: Restart = Field(Restart.ALWAYS, strict=False, description="always, on-failure or no")
+    restart: Restart = Field(
+        Restart.ALWAYS,
+        strict=False,
+        description="after which ends a process is started again, as systemd's Restart= says; on-abnormal and on-abort:"
+        " after a crash; on-watchdog: never, because no watchdog is used",
+    )
     restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart of a process")
     args: list[str] = Field(default_factory=no_items, description="more arguments for the agent's main program")
 

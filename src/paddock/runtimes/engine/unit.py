@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Final
 
-from paddock.recipes.workload import Process
+from paddock.recipes.workload import CLEAN_SIGNALS, Process
 from paddock.runtimes.engine.dialect import Dialect
 
 _ENDED: Final = 143  # the exit code after SIGTERM
@@ -29,7 +30,8 @@ def unit(
     first, bound = processes[0], " ".join(required)
     clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
     fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
-    again = sorted({code for process in processes for code in process.restart_exits})
+    restart, crashes = _after_crashes(first.restart)
+    again = sorted({*crashes, *(code for process in processes for code in process.restart_exits)})
     daemon = f" {engine.service}" if engine.service else ""
     # `halt` finds the container's processes by this id if the daemon does not run.
     known = f"{etc.removesuffix('/current')}/container"
@@ -51,7 +53,7 @@ Type=exec
 ExecStop=/bin/sh {etc}/halt $MAINPID
 # However this unit ends, no container keeps running without a lease.
 ExecStopPost=-/bin/sh {etc}/halt
-Restart={first.restart}
+Restart={restart}
 RestartSec={first.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, clean))}
 RestartPreventExitStatus={" ".join(map(str, fatal))}
@@ -59,6 +61,16 @@ RestartForceExitStatus={" ".join(map(str, again))}
 KillMode=mixed
 TimeoutStopSec={stop_seconds(processes) + 15}
 """
+
+
+def _after_crashes(restart: str) -> tuple[str, Sequence[int]]:
+    """Return the value of Restart=, and exit codes that force a restart.
+
+    The engine's program tells systemd of a signal by an exit code above 128, which systemd does not take for a signal.
+    """
+    if restart not in ("on-abnormal", "on-abort"):
+        return restart, ()
+    return "no", [128 + number for number in signal.valid_signals() if number < 32 and number not in CLEAN_SIGNALS]
 
 
 def stop_seconds(processes: Sequence[Process]) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from paddock.errors import PaddockError
-from paddock.recipes.workload import Paths, Process
+from paddock.recipes.workload import CLEAN_SIGNALS, Paths, Process
 from paddock.runtimes import envfile, variables
 from paddock.runtimes.process.runtime import RUNNING, processes
 from paddock.secret import Secret
@@ -164,11 +164,26 @@ def _tend(
     child.running = None
     if code in process.fatal_exits:
         raise _Fatal(f"{process.name} ended with code {code}, and a restart would not help")
-    stays_down = process.restart == "no" or (process.restart == "on-failure" and code in process.clean_exits)
-    if stays_down and code not in process.restart_exits:
+    if not (_restarts(process, code) or code in process.restart_exits):
         raise _Done(f"{process.name} ended with code {code}, and is not restarted")
     reporter(f"{process.name} ended with code {code}; it restarts in {process.restart_seconds:g} s")
     child.start_at = time.monotonic() + process.restart_seconds
+
+
+def _restarts(process: Process, code: int) -> bool:
+    """Return whether a process is started again after this end, as systemd decides. A negative code is a signal."""
+    clean = code in process.clean_exits or -code in CLEAN_SIGNALS
+    match process.restart:
+        case "always":
+            return True
+        case "on-success":
+            return clean
+        case "on-failure":
+            return not clean
+        case "on-abnormal" | "on-abort":
+            return code < 0 and not clean
+        case _:  # also on-watchdog: no process has a watchdog
+            return False
 
 
 def _start(
