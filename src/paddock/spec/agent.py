@@ -127,9 +127,10 @@ class AgentSpec(Model):
     # Keys whose texts another program reads, and in which that program replaces ${NAME}. The value says what to write
     # instead of a secret. It is None for keys in which only the value, never a name, can show that a text is a secret.
     expanded: ClassVar[Mapping[str, str | None]] = {"documents": None, "service": None, "verify": None}
-    # What other tools call a key, in lower case letters only, with the key's path in this file.
+    # What other tools call a key, in lower case letters only or by its path, with the key's path in this file.
     names_elsewhere: ClassVar[Mapping[str, str]] = {
         "backend": "runtime",
+        "container.enable": "runtime",
         "createuser": "user.create",
         "dnsservers": "machine.dns",
         "enable": "enabled",

@@ -69,7 +69,8 @@ def unknown_key(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
         agent = kinds.model_of(location[1], tree)
         if plain in agent.not_keys:
             return f"{sentence}: {agent.not_keys[plain]}"
-        elsewhere = agent.names_elsewhere.get(plain) or next(_paths(agent, key), None)
+        names = agent.names_elsewhere
+        elsewhere = names.get(".".join(location[2:])) or names.get(plain) or next(_paths(agent, key), None)
         if elsewhere:
             return f"{sentence} here; did you mean {elsewhere!r} of the agent?"
     if near := difflib.get_close_matches(key, known, n=1):

@@ -47,6 +47,8 @@ class Source(BaseModel):
     def _no_literals(cls, data: Any) -> Any:
         if not isinstance(data, dict | Source):
             # The value itself is not repeated: it may be the secret.
+            if isinstance(data, str) and data.startswith(("/", "./", "../", "~/")):
+                raise ValueError("a path alone does not say what it names; for a file write {file: PATH}")
             raise ValueError("do not write a secret into the file; name its source, like {env: NAME} or {file: PATH}")  # noqa: TRY004
         return data
 
