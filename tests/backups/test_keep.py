@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.backups import UPGRADE, Backup
+from paddock.backups import REPLACED, UPGRADE, Backup
 from paddock.backups.keep import kept
 from paddock.spec.backup import KeepSpec
 
@@ -17,6 +17,12 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 def backups(*ages: timedelta) -> list[Backup]:
     return [Backup(f"b{number}", NOON - age, 1, {}) for number, age in enumerate(ages)]
+
+
+def test_a_replaced_state_is_kept_beside_what_the_rules_keep() -> None:
+    newest, older, good, old = backups(*(timedelta(days=days) for days in range(4)))
+    replaced = [replace(each, about={"purpose": REPLACED}) for each in (newest, older)]
+    assert kept([*replaced, good, old], KeepSpec(last=1)) == {newest.name: ["replaced"], good.name: ["last"]}
 
 
 def test_without_a_rule_all_are_kept() -> None:

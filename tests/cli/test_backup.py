@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from cli.conftest import Paddock
+from paddock.backups.folder import FolderDestination
+from paddock.errors import PaddockError
 
 FILE = """
 project: home
@@ -44,7 +47,10 @@ class Web:
     def backup(self) -> str:
         """Make a backup and return its name."""
         self.paddock("backup", "web")
-        return str(json.loads(self.paddock("backup", "list", "--json"))[-1]["backup"])
+        return str(self.backups()[-1]["backup"])
+
+    def backups(self) -> list[dict[str, object]]:
+        return list(json.loads(self.paddock("backup", "list", "--json")))
 
 
 @pytest.fixture
@@ -70,6 +76,65 @@ def test_a_backup_comes_back_and_the_state_from_before_is_kept(web: Web) -> None
     assert sorted(path.name for path in web.home.iterdir()) == ["extra", "note", "workspace"]
     assert (web.home / "note").read_text() == "second"
     assert "has no state from before a restore" in web.run("restore", "web", "--undo", "--yes").err
+
+
+def test_a_restore_saves_what_the_agent_learned_since_the_backup(web: Web) -> None:
+    first = web.backup()
+    (web.home / "note").write_text("learned since")
+    time.sleep(1.1)  # names of backups have whole seconds
+    said = web.run("restore", "web", "--yes")
+    assert (web.home / "note").read_text() == "first"
+    [kept, replaced] = web.backups()
+    assert (kept["backup"], kept["purpose"], replaced["purpose"]) == (first, "-", "replaced")
+    assert f"the state is saved as backup {replaced['backup']}" in said.err
+
+    # It is chosen only by its name, is not counted as a backup that is kept, and comes back whole.
+    assert f"backup {first} is complete" in web.paddock("backup", "check", "web")
+    assert "(replaced)" in web.paddock("backup", "prune")
+    assert [row["backup"] for row in web.backups()] == [first, replaced["backup"]]
+    time.sleep(1.1)
+    assert f"restored from backup {first}" in web.paddock("restore", "web", "--yes")
+    web.paddock("restore", "web", str(replaced["backup"]), "--yes")
+    assert (web.home / "note").read_text() == "learned since"
+
+
+def test_the_question_of_a_restore_names_the_age_and_what_would_be_forgotten(web: Web) -> None:
+    name = web.backup()
+    asked = web.run("restore", "web", stdin="n\n").err
+    assert f"Replace the state of web by backup {name} (0m " in asked
+    assert "web would forget what it learned in 0:00:0" in asked
+    assert "A backup keeps it." in asked
+
+
+def test_a_state_that_cannot_be_saved_is_replaced_only_if_its_name_is_typed(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    web.backup()
+    (web.home / "note").write_text("second")
+
+    def full(*_: object) -> None:
+        raise PaddockError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderDestination, "save", full)
+        failed = web.run("restore", "web", "--yes")
+    assert failed.code == 1
+    assert "was not replaced, because it could not be saved first" in failed.err
+    assert "`paddock restore web --discard-state` replaces it without a copy" in failed.err
+    assert (web.home / "note").read_text() == "second"
+
+    assert web.run("restore", "web", "--discard-state", "--yes", stdin="other\n").code == 2
+    assert (web.home / "note").read_text() == "second"
+    assert web.run("restore", "web", "--discard-state", stdin="web\n").code == 0
+    assert (web.home / "note").read_text() == "first"
+    assert len(web.backups()) == 1
+
+
+def test_without_anything_to_undo_nothing_is_asked(web: Web) -> None:
+    failed = web.run("restore", "web", "--undo", stdin="y\n")
+    assert failed.code == 2
+    assert "has no state from before a restore" in failed.err
+    assert "Delete what web has learned" not in failed.err
 
 
 def test_a_running_agent_keeps_its_state(web: Web) -> None:

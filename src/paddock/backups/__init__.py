@@ -13,6 +13,7 @@ from paddock.frozen import frozen
 
 _STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
 UPGRADE: Final = "upgrade"  # the purpose of a backup that was made before another version could touch the state
+REPLACED: Final = "replaced"  # the purpose of one of a state that a restore or a rollback has replaced
 UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
 
 
@@ -28,6 +29,11 @@ class Backup:
     # and version are known.
     about: Mapping[str, Any]
     texts_in: str | None = None  # where its texts are, if the list of backups tells that
+
+    @property
+    def replaced(self) -> bool:
+        """Whether it has a state that a person wanted to leave. It is used only if it is named."""
+        return self.about.get("purpose") == REPLACED
 
 
 class Backups(Protocol):

@@ -36,14 +36,19 @@ def restore(
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the state from before a restore that did not end.")
     ] = False,
+    discard: Annotated[
+        bool,
+        typer.Option("--discard-state", help="Replace the state without a copy of it. Asks for the agent's name."),
+    ] = False,
 ) -> None:
-    """Put a backup in the place of an agent's state. What was there is kept until the restored agent works."""
+    """Put a backup in the place of an agent's state. What was there is saved first, as a backup of its own."""
     from paddock.cli.session import changing
     from paddock.plan.show import as_text
     from paddock.run import restore as work
 
     with changing("restore", file, [agent], sets=sets) as agents:
         if undo:
+            work.expect_undo(agents[0])
             question = f"Delete what {agent} has learned since the restore, and go back to its state from before?"
             _ask(question, yes=yes)
             print(work.undo(agents[0]))
@@ -52,12 +57,15 @@ def restore(
         if name is not None:
             _restore_as(agents[0], backup, _new_name(name, file, sets), dry_run=dry_run)
             return
-        plan = work.plan(agents[0], backup)
+        plan = work.plan(agents[0], backup, discards=discard)
         if dry_run:
             print(as_text(plan, {}))
             return
-        _ask(f"Replace the state of {agent} by backup {backup.name}?", yes=yes)
-        print(work.restore(agents[0], backup))
+        if discard:
+            _ask_for_name(agent)
+        elif not yes:
+            _ask(work.question(agents[0], backup), yes=False)
+        print(work.restore(agents[0], backup, discards=discard))
 
 
 def _ask(question: str, *, yes: bool) -> None:
@@ -65,6 +73,14 @@ def _ask(question: str, *, yes: bool) -> None:
 
     if not yes and not typer.confirm(question, err=True):
         raise BadInput("nothing was changed")
+
+
+def _ask_for_name(agent: str) -> None:
+    from paddock.errors import BadInput
+
+    question = f"What {agent} has learned since the backup is lost for good. Type the agent's name"
+    if typer.prompt(question, err=True) != agent:
+        raise BadInput("that is not the agent's name; nothing was changed")
 
 
 def _new_name(name: str, files: Sequence[Path], sets: Sequence[str] | None) -> str:

@@ -60,7 +60,8 @@ class AgentWant:
     incoming: str | None = None  # what becomes its state
     restart: bool = False  # a person asked for it
     version: str = ""  # of its code; empty if it has none of its own
-    saves_to: str = ""  # where its state is saved before its version changes
+    saves_to: str = ""  # where its state is saved before its version changes or another state takes its place
+    saves_replaced: bool = False  # a state that is replaced is saved first
     stand_in: bool = False  # it talks to a stand-in for its model, on its machine
     added: frozenset[str] = frozenset()  # packages that its template does not have
 

@@ -32,6 +32,7 @@ class MachineAfter:
 
     preinstalled: bool = False  # a new machine holds the contents of its template
     adopted_state: bool = False  # the state existed before Paddock, and may hold files that are still to be claimed
+    new_state: bool = False  # the state is created empty, so there is nothing to save before a restore
     new_engine_data: bool = False  # the container engine gets an empty data volume
 
 

@@ -90,16 +90,17 @@ def last_steps(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
 def _receive(agent: str, want: AgentWant, incoming: str, seen: AgentSeen) -> Iterator[Step]:
     """Yield the steps that make something the agent's state. What was there is kept until the agent works.
 
-    A rollback also saves it: the agent may have learned something with the version that it leaves.
+    It is also saved: the agent may have learned something since the backup, or with the version that it leaves.
     """
     reason = f"the agent goes back to {want.version}" if seen.goes_back else "a person asked for it"
-    if seen.goes_back:
+    saves = seen.goes_back or (want.saves_replaced and seen.state_of is not None and not seen.namesakes.state_of_other)
+    if saves:
         yield upgrades.check_destination(want.saves_to, reason)
     title = f"unpack {incoming} beside the state of {agent}, and verify it"
     yield Step("state.receive", title, reason, ReceiveState(incoming), phase=Phase.STATE)
     if seen.units or seen.unread:
         yield _stop(agent, "its state is replaced")
-    if seen.goes_back:
+    if saves:
         title = f"save the state that {agent} has now to {want.saves_to}"
         yield Step("state.save", title, reason, SaveState(seen.ran, None), phase=Phase.STATE)
     title = f"put it in the place of the state of {agent}, which is kept"

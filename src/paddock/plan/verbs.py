@@ -40,6 +40,9 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
         return Plan(agent, _in_phases([*machine.steps, start, *_mounts(want)]), (), notes, partial=True)
     if want.container and (pull := container.pull_step(want.container, known.container)):
         return Plan(agent, _in_phases([*machine.steps, pull]), (), notes, partial=True)
+    if want.saves_replaced and seen.agent is None and machine.steps and not machine.after.new_state:
+        # Only the machine that mounts the state can tell whether there is something to save.
+        return Plan(agent, _in_phases(machine.steps), (), notes, partial=True)
     steps = [*machine.steps, *inside.up(agent, want, known, adopted_state=machine.after.adopted_state)]
     if steps:
         steps = _in_phases([*steps, *_mounts(want)])

@@ -24,6 +24,7 @@ from paddock.run.notify import Notifier
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.progress import in_units
 from paddock.run.resolve import Located, locate
+from paddock.run.saved_states import destination_of_states, keeps_streams
 from paddock.run.sending import about as about_agent
 from paddock.run.sending import send
 from paddock.visible import one_line
@@ -113,8 +114,8 @@ def _save(agent: Located, seen: Observation, guest: Guest, destination: Destinat
 
 def check_backup(agent: Deployment, name: str | None) -> str:
     """Read a backup back completely, the newest one unless another is named; return a line about it."""
-    destination = destination_of(agent)
-    backup = chosen(agent, destination, name)
+    backup = among(agent, destination_of(agent), all_backups(agent), name)
+    destination = keeper(agent, backup)
     with (
         agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
         destination.read(backup) as stream,
@@ -147,9 +148,23 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
             "bytes": backup.about.get("bytes", "-"),
             "size": backup.size,
             "version": backup.about["version"] or "-",
+            "purpose": backup.about.get("purpose") or "-",
         }
-        for backup in destination_of(agent).backups()
+        for backup in all_backups(agent)
     ]
+
+
+def all_backups(agent: Deployment) -> list[Backup]:
+    """Return all backups of an agent, the oldest first: also saved states where the file names no place for streams."""
+    found = [*destination_of(agent).backups()]
+    if not keeps_streams(agent):
+        found += [each for each in destination_of_states(agent).backups() if each.replaced]
+    return sorted(found, key=lambda each: each.made)
+
+
+def keeper(agent: Deployment, backup: Backup) -> Backups:
+    """Return the destination that has a backup of an agent."""
+    return destination_of_states(agent) if backup.replaced and not keeps_streams(agent) else destination_of(agent)
 
 
 def chosen(agent: Deployment, destination: Backups, name: str | None) -> Backup:
@@ -158,11 +173,17 @@ def chosen(agent: Deployment, destination: Backups, name: str | None) -> Backup:
 
 
 def among(agent: Deployment, destination: Backups, found: Sequence[Backup], name: str | None) -> Backup:
-    """Return the backup of a name among those that were listed, or the newest one."""
+    """Return the backup of a name among those that were listed, or the newest one that has no replaced state."""
     if not found:
         raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=_none_hint(agent, destination))
     if name is None:
-        return found[-1]
+        if usable := [each for each in found if not each.replaced]:
+            return usable[-1]
+        names = ", ".join(each.name for each in found)
+        raise BadInput(
+            f"the only backups of {agent.name} have states that were replaced: {names}",
+            hint="name the one that you want",
+        )
     for each in found:
         if each.name == name:
             return each

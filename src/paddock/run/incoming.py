@@ -36,4 +36,5 @@ class Incoming:
     of: Mapping[str, str] = field(default_factory=dict)  # what its manifest has to say, such as `agent`
     origin: Origin | None = None  # of an import; such a state never replaces another one
     expects: Sequence[str] = ()  # paths that it must have
+    discards: bool = False  # a person gives up the state that it replaces, which is not saved then
     aside: Sequence[str] = ()  # patterns of what does not become part of the agent's home

@@ -154,9 +154,15 @@ class Resolved(Located):
             incoming=self.incoming.name if self.incoming else None,
             restart=asked.restart,
             version=self.version,
-            saves_to=destination_of_states(self).shown if self.version else "",
+            saves_to=destination_of_states(self).shown if self.version or self._saves_replaced else "",
+            saves_replaced=self._saves_replaced,
             stand_in=self.stand_in is not None,
         )
+
+    @property
+    def _saves_replaced(self) -> bool:
+        """Whether a state is saved before the incoming one takes its place. A copy and an import never replace one."""
+        return self.incoming is not None and not (self.incoming.discards or self.incoming.origin or self.copy_of)
 
     @property
     def _account(self) -> str:

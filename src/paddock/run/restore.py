@@ -4,46 +4,66 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from paddock import clock
 from paddock.backups import Backup
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.plan.actions import ReceiveState
 from paddock.plan.step import Plan
 from paddock.plan.upgrades import is_older
-from paddock.run import restoring, verbs
+from paddock.run import forgotten, restoring, verbs
 from paddock.run.archives import archives_of
-from paddock.run.backup import chosen, destination_of
+from paddock.run.backup import all_backups, among, destination_of, keeper
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.resolve import Located, locate, resolve
+from paddock.run.upgrading import NotSaved
+from paddock.spec.durations import in_words
 from paddock.visible import one_line
 
 
 def choose(agent: Deployment, which: str | None) -> Backup:
-    """Return the backup to restore, and check that it is one of this agent."""
-    backup = chosen(agent, destination_of(agent), which)
+    """Return the backup to restore, and check that it is one of this agent.
+
+    Without a name it is the newest one that fits the agent's version. A state that was replaced has to be named.
+    """
+    found = all_backups(agent)
+    if which is None:
+        usable = [each for each in found if not each.replaced]
+        fitting = [each for each in usable if not _is_newer(agent, each)]
+        backup = among(agent, destination_of(agent), fitting or usable, None)
+    else:
+        backup = among(agent, destination_of(agent), found, which)
     about = backup.about
     if about["agent"] != str(agent.id) or about["kind"] != agent.spec.kind:
         raise BadInput(f"backup {backup.name} is of {about['agent']} ({about['kind']}), not of {agent.id}")
-    runs, saved = getattr(agent.spec, "version", None) or "", about.get("version") or ""
-    if is_older(runs, saved):
+    if _is_newer(agent, backup):
         # An agent runs with the state of a newer version without a word, and may lose what it does not understand.
         raise BadInput(
-            f"backup {backup.name} is of version {one_line(saved)}, and {agent.name} has {runs}, which is older",
+            f"backup {backup.name} is of version {one_line(about['version'])}, and {agent.name} has"
+            f" {_version(agent)}, which is older",
             hint=f"`paddock backup list {agent.name}` shows backups of other versions; `paddock upgrade` comes first",
         )
     return backup
 
 
-def receiving(agent: Deployment, backup: Backup) -> Deployment:
+def _is_newer(agent: Deployment, backup: Backup) -> bool:
+    return is_older(_version(agent), backup.about.get("version") or "")
+
+
+def _version(agent: Deployment) -> str:
+    return getattr(agent.spec, "version", None) or ""
+
+
+def receiving(agent: Deployment, backup: Backup, *, discards: bool = False) -> Deployment:
     """Return the agent with a backup as what is to become its state."""
-    return replace(agent, incoming=incoming_of(agent, backup))
+    return replace(agent, incoming=replace(incoming_of(agent, backup), discards=discards))
 
 
 def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
     """Return a backup of an agent as something that becomes a state."""
-    destination = destination_of(agent)
+    destination = keeper(agent, backup)
     about = backup.about
     return Incoming(
         f"backup {backup.name}",
@@ -54,27 +74,41 @@ def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
     )
 
 
-def plan(agent: Deployment, backup: Backup) -> Plan:
+def plan(agent: Deployment, backup: Backup, *, discards: bool = False) -> Plan:
     """Resolve and observe an agent, and plan its restoration."""
-    found = verbs.plan(receiving(agent, backup))
+    found = verbs.plan(receiving(agent, backup, discards=discards))
     archives = archives_of(agent)
-    if archives is None or not found.steps:
+    at = next((at for at, step in enumerate(found.steps) if isinstance(step.action, ReceiveState)), None)
+    if archives is None or at is None or backup.replaced:
         return found
     reading = archives.steps_to_read(backup)
-    at = next(at for at, step in enumerate(found.steps) if isinstance(step.action, ReceiveState))
     steps = [*found.steps[:at], *reading.steps, *found.steps[at:]]
     return replace(found, steps=[] if reading.refusals else steps, refusals=reading.refusals)
 
 
-def restore(agent: Deployment, backup: Backup) -> str:
+def question(agent: Deployment, backup: Backup) -> str:
+    """Return what to ask a person before a backup takes the place of the agent's state."""
+    age = in_words((clock.now() - backup.made).total_seconds())
+    asked = f"Replace the state of {agent.name} by backup {backup.name} ({age} old)?"
+    located = locate(agent)
+    seen = expect_own_id(located, observe(located))
+    if seen.agent is None or seen.agent.state_of is None:
+        return asked
+    lost = forgotten.since(located, reach(located, seen), int(backup.made.timestamp()))
+    return f"{lost}. A backup keeps it.\n{asked}"
+
+
+def restore(agent: Deployment, backup: Backup, *, discards: bool = False) -> str:
     """Put a backup in the place of an agent's state; return a line about the result.
 
-    If the restored agent does not work, the state from before is put back, and the agent is started with it again.
+    The state from before is saved first, unless a person ``discards`` it. If the restored agent does not work, the
+    state from before is put back, and the agent is started with it again.
     """
     with agent_lock(agent):
-        resolved = resolve(locate(receiving(agent, backup)))
+        resolved = resolve(locate(receiving(agent, backup, discards=discards)))
         want = resolved.want()
         failed: PaddockError | None = None
+        not_saved: NotSaved | None = None
 
         def plan_for(seen: Observation) -> Plan:
             return verbs.plan_up(resolved, want, seen)
@@ -83,10 +117,15 @@ def restore(agent: Deployment, backup: Backup) -> str:
             verbs.converge(resolved, plan_for)
         except Refused:
             raise
+        except NotSaved as failure:
+            not_saved = failure
         except PaddockError as failure:
             if not _put_back(resolved):
                 raise
             failed = failure
+    if not_saved is not None:
+        verbs.up(agent)  # it was stopped
+        raise not_saved
     if failed is not None:
         verbs.up(agent)
         raise PaddockError(
@@ -97,12 +136,24 @@ def restore(agent: Deployment, backup: Backup) -> str:
     return f"{agent.name}: restored from backup {backup.name}{_result(resolved)}"
 
 
+def expect_undo(agent: Deployment) -> None:
+    """Raise if there is no unfinished restore to go back from."""
+    located = locate(agent)
+    seen = expect_own_id(located, observe(located))
+    if seen.agent is None or not seen.agent.kept_aside or seen.agent.goes_back:
+        raise _nothing_to_undo(agent)
+
+
+def _nothing_to_undo(agent: Deployment) -> BadInput:
+    return BadInput(f"{agent.name} has no state from before a restore that did not end")
+
+
 def undo(agent: Deployment) -> str:
     """Put the state from before an unfinished restore back; return a line about the result."""
     with agent_lock(agent):
         located = locate(agent)
         if not _put_back(located):
-            raise BadInput(f"{agent.name} has no state from before a restore that did not end")
+            raise _nothing_to_undo(agent)
     verbs.up(agent)
     return f"{agent.name}: has its state from before the restore again{_result(located)}"
 

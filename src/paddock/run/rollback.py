@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
-from paddock import clock
 from paddock.errors import BadInput
 from paddock.frozen import frozen
-from paddock.guests import Guest
 from paddock.plan.step import Plan
 from paddock.plan.upgrades import Upgrade
-from paddock.run import upgrading, verbs
+from paddock.run import forgotten, upgrading, verbs
 from paddock.run.deployment import Deployment
 from paddock.run.observe import expect_own_id, observe, reach
-from paddock.run.resolve import Located, locate, resolve
-from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.program import program
+from paddock.run.resolve import locate, resolve
 
 
 @frozen
@@ -43,28 +37,7 @@ def planned(agent: Deployment) -> Rollback:
         raise BadInput(f"{agent.name} runs with {found.ran}: the upgrade to {last.after} did not take place")
     before = resolve(locate(upgrading.as_before(agent, last)))
     plan = verbs.plan_up(before, before.want(), replace(seen, agent=replace(found, upgrade=last)))
-    return Rollback(last, plan, _lost(located, reach(located, seen), last))
-
-
-def _lost(agent: Located, guest: Guest, last: Upgrade) -> str:
-    made = datetime.fromtimestamp(last.at, UTC)
-    age = timedelta(seconds=int((clock.now() - made).total_seconds()))
-    messages = agent.recipe.keeping(agent.spec).messages
-    counted = ""
-    if messages:
-        user = agent.spec.user
-        order = {
-            "database": f"{agent.paths.home}/{messages.database}",
-            "query": messages.count,
-            "since": last.at,
-            # Without an account of its own, the agent has the rights of the account that runs this.
-            "account": [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None,
-        }
-        result = guest.run(["python3", "-I", "-c", program("paddock.stream.counting"), json.dumps(order)])
-        number = result.out.strip()
-        known = result.ok and number.isdecimal() and len(number) < 12
-        counted = f": {number} messages" if known else ": an unknown number of messages"
-    return f"{agent.name} would forget what it learned in {age} since {made:%Y-%m-%d %H:%M} UTC{counted}"
+    return Rollback(last, plan, forgotten.since(located, reach(located, seen), last.at))
 
 
 def rollback(agent: Deployment, last: Upgrade, rewrite: Callable[[], Callable[[], object]]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from paddock import clock
-from paddock.backups import UPGRADE, Backup, Destination
+from paddock.backups import REPLACED, UPGRADE, Backup, Destination
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.plan.actions import SaveState
@@ -45,6 +45,10 @@ class Stays(PaddockError):
     """A rollback failed before it changed anything."""
 
 
+class NotSaved(PaddockError):
+    """The state that is to be replaced could not be saved, so it was not replaced."""
+
+
 class GoesBack(Exception):
     """The machine records that the agent is on its way back to the version before."""
 
@@ -56,9 +60,17 @@ class GoesBack(Exception):
 def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen | None) -> None:
     """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
     destination = destination_of_states(agent)
-    said = {**about(agent, seen), "version": action.version} | ({"purpose": UPGRADE} if action.becomes else {})
+    said = about(agent, seen) | ({"version": action.version} if action.version else {})
     at = int(clock.now().timestamp())  # the name of a backup may be of a later second
-    backup = send(agent, guest, destination, said)
+    try:
+        backup = send(agent, guest, destination, {**said, "purpose": UPGRADE if action.becomes else REPLACED})
+    except PaddockError as failure:
+        if action.becomes or agent.rollback:
+            raise
+        raise NotSaved(
+            f"the state of {agent.name} was not replaced, because it could not be saved first:\n{failure.message}",
+            hint=f"`paddock restore {agent.name} --discard-state` replaces it without a copy",
+        ) from failure
     agent.reporter.say(f"the state is saved as backup {backup.name} in {destination.shown}")
     if action.becomes is not None:
         words = {

@@ -136,6 +136,7 @@ class NodePlanner:
         after = MachineAfter(
             preinstalled=_preinstalled(want, cattle),
             adopted_state=pet is not None and pets.holds_adopted_state(want, pet.container),
+            new_state=new_state,
             new_engine_data=cattle is not None and bool(attach),
         )
         return MachinePlan(steps, notes=notes, after=after)
