@@ -54,7 +54,10 @@ AGENT: Final[dict[str, Any]] = {
     "user": {"name": "bee", "uid": 4343},
     "backup": {"to": "./bee"},
 }
-RESTORE: Final = ("state.receive", "agent.stop", "state.swap", "agent.configure", "agent.answer", "state.finish")
+RESTORE: Final = (
+    *("backup.reach", "state.receive", "agent.stop", "state.save", "state.swap"),
+    *("agent.configure", "agent.answer", "state.finish"),
+)
 MOMENTS: Final = [
     *((("backup", "bee"), "backup.save", event) for event in ("begin", "done")),
     *((("restore", "bee", "--yes"), step, event) for step in RESTORE for event in ("begin", "done")),
