@@ -172,7 +172,8 @@ def test_an_archive_for_another_key_is_refused(agent: Agent, monkeypatch: pytest
     agent.run("backup")
     monkeypatch.setenv("PADDOCK_AGE_KEY", str(own))
     for error in expect_refusals(agent):
-        assert "cannot be decrypted" in error.message
+        # A restore also saves the state of now, and says first that it could not read that again.
+        assert "cannot be decrypted" in error.message or "PADDOCK_AGE_KEY is not of a recipient" in error.message
     monkeypatch.setenv("PADDOCK_AGE_KEY", str(other))
     agent.run("restore", "web", "--yes")
 
@@ -263,7 +264,7 @@ def test_a_mutated_archive_restores_the_same_state_or_is_refused(
     """With `compressed` the archive itself is changed, otherwise the stream in it."""
     if not agent.backups.exists():
         agent.run("backup")
-    [archive] = agent.backups.glob("*.tar.zst")
+    archive = min(agent.backups.glob("*.tar.zst"))  # the later ones are of states that were replaced
     kept = archive.read_bytes()
     content = kept if compressed else zstandard.decompress(kept, max_output_size=1 << 26)
     for change in changes:

@@ -271,7 +271,7 @@ def test_restore_shows_how_the_backup_is_read_before_it_asks(node: Node) -> None
     agent = bee(node)
     found = plan(agent, choose(agent, None))
     ids = [step.id for step in found.steps]
-    assert ids[:5] == ["spare.restore", "reader.clone", "reader.start", "reader.reach", "state.receive"]
+    assert ids[:6] == ["backup.reach", "spare.restore", "reader.clone", "reader.start", "reader.reach", "state.receive"]
     assert "state.swap" in ids
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from paddock.backups import Backup
+from paddock.backups import REPLACED, Backup
 from paddock.errors import BadInput
 from paddock.run import restore
 from run.test_copies import agent
@@ -28,7 +28,7 @@ def test_a_backup_of_another_agent_or_a_newer_version_is_refused(
 ) -> None:
     said = {"agent": "home_hermes", "kind": "hermes", "version": "0.19.0", **about}
     backup = Backup("2026-11-16T12-00-00Z", datetime(2026, 11, 16, 12, tzinfo=UTC), 1, said)
-    monkeypatch.setattr(restore, "chosen", lambda *_: backup)
+    monkeypatch.setattr(restore, "all_backups", lambda _: [backup])
     asked = agent(backup={"to": "./backups"})
     if why is None:
         assert restore.choose(asked, None) is backup
@@ -36,3 +36,23 @@ def test_a_backup_of_another_agent_or_a_newer_version_is_refused(
         with pytest.raises(BadInput) as refused:
             restore.choose(asked, None)
         assert why in refused.value.message
+
+
+def test_without_a_name_the_newest_backup_is_chosen_that_fits_and_was_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = {"agent": "home_hermes", "kind": "hermes"}
+    more = [
+        {"version": "0.18.2"},
+        {"version": "0.19.0"},
+        {"version": "0.20.0"},
+        {"version": "0.19.0", "purpose": REPLACED},
+    ]
+    found = [
+        Backup(f"2026-11-{day}T12-00-00Z", datetime(2026, 11, day, 12, tzinfo=UTC), 1, {**said, **about})
+        for day, about in enumerate(more, 10)
+    ]
+    monkeypatch.setattr(restore, "all_backups", lambda _: found)
+    asked = agent(backup={"to": "./backups"})
+    assert restore.choose(asked, None) is found[1]
+    assert restore.choose(asked, found[3].name) is found[3]
