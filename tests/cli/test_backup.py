@@ -127,6 +127,18 @@ def test_a_state_that_cannot_be_saved_is_replaced_only_if_its_name_is_typed(
     assert len(web.backups()) == 1
 
 
+@pytest.mark.parametrize("words", ["--undo x", "--undo --dry-run", "--undo --as new", "--undo --discard-state"])
+def test_undo_takes_no_option_that_it_would_ignore(web: Web, words: str) -> None:
+    refused = web.run("restore", "web", *words.split(), "--yes")
+    assert (refused.code, "--undo takes no backup and no other option but --yes" in refused.err) == (2, True)
+
+
+def test_a_new_agent_discards_no_state(web: Web) -> None:
+    web.backup()
+    refused = web.run("restore", "web", "--as", "new", "--discard-state")
+    assert (refused.code, "a new agent has no state to discard" in refused.err) == (2, True)
+
+
 def test_without_anything_to_undo_nothing_is_asked(web: Web) -> None:
     failed = web.run("restore", "web", "--undo", stdin="y\n")
     assert failed.code == 2

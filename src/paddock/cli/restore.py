@@ -10,6 +10,7 @@ import typer
 
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, Agent, DryRun, File, Sets
+from paddock.errors import BadInput
 
 if TYPE_CHECKING:
     from paddock.backups import Backup
@@ -46,6 +47,10 @@ def restore(
     from paddock.plan.show import as_text
     from paddock.run import restore as work
 
+    if undo and (which or name or dry_run or discard):
+        raise BadInput("--undo takes no backup and no other option but --yes", hint=f"`paddock restore {agent} --undo`")
+    if name and discard:
+        raise BadInput("a new agent has no state to discard", hint="leave out --discard-state, or --as")
     with changing("restore", file, [agent], sets=sets) as agents:
         if undo:
             work.expect_undo(agents[0])
@@ -69,15 +74,11 @@ def restore(
 
 
 def _ask(question: str, *, yes: bool) -> None:
-    from paddock.errors import BadInput
-
     if not yes and not typer.confirm(question, err=True):
         raise BadInput("nothing was changed")
 
 
 def _ask_for_name(agent: str) -> None:
-    from paddock.errors import BadInput
-
     question = f"What {agent} has learned since the backup is lost for good. Type the agent's name"
     if typer.prompt(question, err=True) != agent:
         raise BadInput("that is not the agent's name; nothing was changed")
@@ -87,7 +88,6 @@ def _new_name(name: str, files: Sequence[Path], sets: Sequence[str] | None) -> s
     """Return the name of a new agent, if the file could have one of that name and does not."""
     from pydantic import TypeAdapter, ValidationError
 
-    from paddock.errors import BadInput
     from paddock.recipes import load
     from paddock.spec.fields import Name
 

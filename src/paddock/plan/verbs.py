@@ -42,6 +42,9 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
         return Plan(agent, _in_phases([*machine.steps, pull]), (), notes, partial=True)
     if want.saves_replaced and seen.agent is None and machine.steps and not machine.after.new_state:
         # Only the machine that mounts the state can tell whether there is something to save.
+        notes.append(
+            f"the rest is planned when the machine runs: {want.incoming} takes the place of a state that is saved"
+        )
         return Plan(agent, _in_phases(machine.steps), (), notes, partial=True)
     steps = [*machine.steps, *inside.up(agent, want, known, adopted_state=machine.after.adopted_state)]
     if steps:

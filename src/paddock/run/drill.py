@@ -18,7 +18,7 @@ from paddock.guests import Guest, expect
 from paddock.plan.step import Plan
 from paddock.run import copies, recall, verbs
 from paddock.run.ask import ask
-from paddock.run.backup import destination_of
+from paddock.run.backup import keeper
 from paddock.run.deployment import Deployment
 from paddock.run.lock import drill_lock
 from paddock.run.notify import Notifier
@@ -46,7 +46,8 @@ class Trial:
     @classmethod
     def of(cls, agent: Deployment, which: str | None, *, real_model: bool) -> Trial:
         """Choose a backup, and describe the copy."""
-        destination, backup = destination_of(agent), choose(agent, which)
+        backup = choose(agent, which)
+        destination = keeper(agent, backup)
         expects = tuple(_databases(agent, destination, backup))
         incoming = replace(incoming_of(agent, backup), expects=expects)
         copy = copies.copy_of(agent, copies.throwaway_name(agent.name), incoming, real_model=real_model)

@@ -106,7 +106,7 @@ def diff(agent: Deployment, since: str | None, until: str | None) -> Difference:
 
 
 def _before(agent: Deployment, listed: Sequence[Backup], backup: Backup) -> Backup:
-    earlier = [each for each in listed if each.made < backup.made]
+    earlier = [each for each in listed if each.made < backup.made and not each.replaced]
     if not earlier:
         raise BadInput(f"{agent.name} has no backup before {backup.name} to compare with")
     return earlier[-1]
