@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from io import BytesIO
 from pathlib import Path
+from tempfile import mkstemp
 from types import UnionType
 from typing import IO, Any, Final, cast
 
@@ -54,8 +57,32 @@ class FolderDestination:
             raise BadInput(f"backups cannot be kept in {self.folder}: {error.strerror}") from None
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise BadInput(f"backups cannot be kept in {self.folder}: this account may not write there")
+        self._expect_own_folder()
         if self.recipients:
             self._expect_own_identity()
+
+    def _expect_own_folder(self) -> None:
+        """Refuse a folder in which another account can replace a backup, or put a file in its place."""
+        about = self.folder.stat()
+        name = shlex.quote(str(self.folder))
+        if about.st_uid not in (0, os.geteuid(), self._owner_of_new_files()):
+            raise BadInput(
+                f"backups cannot be kept in {self.folder}: it belongs to another account (uid {about.st_uid})",
+                hint=f"name a folder of this account in backup.to, or: chown {os.geteuid()} {name}",
+            )
+        if about.st_mode & stat.S_IWOTH:
+            raise BadInput(
+                f"backups cannot be kept in {self.folder}: other accounts can write there", hint=f"chmod o-w {name}"
+            )
+
+    def _owner_of_new_files(self) -> int:
+        """Return the owner that the filesystem gives to files of this account; NFS and CIFS may map all to one."""
+        descriptor, path = mkstemp(dir=self.folder)
+        try:
+            return os.fstat(descriptor).st_uid
+        finally:
+            os.close(descriptor)
+            Path(path).unlink()
 
     def _expect_own_identity(self) -> None:
         """Encrypt and decrypt something: that a backup cannot be read is noticed now, and not when it is needed."""
@@ -87,8 +114,9 @@ class FolderDestination:
             raise
 
     def _save(self, stream: Verified, made: datetime, name: str, archive: Path) -> Backup:
-        partial = self.folder / f".{name}.partial"
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        descriptor, created = mkstemp(dir=self.folder, prefix=f".{name}.")  # mode 0600, and never through a link
+        partial = Path(created)
+        with os.fdopen(descriptor, "wb") as file:
             seal(cast(IO[bytes], stream), file, self.recipients)
             file.flush()
             os.fsync(file.fileno())
