@@ -19,6 +19,7 @@ from paddock import clock
 from paddock.backups import UNFINISHED, Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.sealing import opened, seal
+from paddock.backups.texts import from_json
 from paddock.backups.verified import Verified, described
 from paddock.diskfull import DiskFull, is_full
 from paddock.errors import BadInput, PaddockError
@@ -26,6 +27,7 @@ from paddock.frozen import frozen
 from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
 
+_LONGEST_DESCRIPTION: Final = 1 << 20
 _DESCRIBED: Final[Mapping[str, type | UnionType]] = {
     "agent": str,
     "kind": str,
@@ -154,7 +156,8 @@ class FolderDestination:
             if made is None:
                 continue
             with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-                about: dict[str, Any] = json.loads(file.read_bytes())
+                with file.open("rb") as opened_file:
+                    about: dict[str, Any] = json.loads(opened_file.read(_LONGEST_DESCRIPTION))
                 archive = self._archive(file.stem)
                 if archive and all(isinstance(about[key], wanted) for key, wanted in _DESCRIBED.items()):
                     yield Backup(file.stem, made, archive.stat().st_size, about)
@@ -186,8 +189,7 @@ class FolderDestination:
             path = self.folder / f"{backup.name}.texts.json.zst{suffix}"
             if path.exists():
                 with opened(path, encrypted=bool(suffix)) as stream:
-                    found: dict[str, str] = json.loads(stream.read())
-                    return found
+                    return from_json(stream)
         return None
 
     def note_drill(self, drill: Drill) -> None:
