@@ -1,24 +1,49 @@
-"""Make untrusted text safe to print: control characters become visible escapes."""
+"""Make untrusted text safe to print: characters that act or cannot be seen become escapes."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
-# Characters that move the cursor, change the terminal's state, break a line or reorder text: C0 without tab and line
-# feed, DEL, C1, direction marks and overrides, other line breaks, invisible characters, lone surrogates.
-_CONTROL: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
+# Controls, formats (direction, tags, joiners), private use, lone surrogates, unassigned; line and paragraph separators.
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
+# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, without what the categories above already cover.
+_FILLERS: Final = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
+_IGNORABLE: Final = frozenset((*_FILLERS, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+_KEPT: Final = "\t\n"
+_JOINER: Final = "\u200d"
+_SELECTORS: Final = "\ufe0e\ufe0f"  # text or emoji style of the character before
+_OF_EMOJI: Final = re.compile(f"[{_JOINER}{_SELECTORS}]")
+_SYMBOLS: Final = frozenset({"So", "Sk"})  # emoji, and the colours of their skin
 _LONGEST: Final = 2000
 
 
-def visible(text: str) -> str:
-    """Return the text with control characters as escapes (``\\x1b``, ``\\u202e``); line feeds and tabs are kept.
+class _Shown(dict[int, str]):
+    """What each code point is shown as, for ``str.translate``. A bounded number is remembered."""
 
-    Valid JSON stays valid: it contains no raw C0 characters, and the escapes of the others are valid in JSON strings.
+    def __missing__(self, point: int) -> str:
+        letter = chr(point)
+        seen = letter in _KEPT or (unicodedata.category(letter) not in _UNSEEN and point not in _IGNORABLE)
+        shown = letter if seen else _escape(letter)
+        if len(self) < _REMEMBERED:
+            self[point] = shown
+        return shown
+
+
+_REMEMBERED: Final = 10_000
+_SHOWN: Final = _Shown({ord(letter): letter for letter in (_JOINER, *_SELECTORS)})
+
+
+def visible(text: str) -> str:
+    """Return the text with characters that act or cannot be seen as escapes (``\\x1b``, ``\\u202e``).
+
+    Line feeds and tabs are kept, and joiners and selectors in emoji. Valid JSON stays valid: it contains no raw C0
+    characters, and the escapes of the others are valid in JSON strings.
     """
-    return _CONTROL.sub(_escape, text)
+    if text.isascii() and text.isprintable():
+        return text
+    return _OF_EMOJI.sub(_in_emoji, text).translate(_SHOWN)
 
 
 def one_line(text: str, most: int = _LONGEST) -> str:
@@ -32,6 +57,28 @@ def lines(text: str) -> list[str]:
     return [line for line in text.split("\n") if line]
 
 
-def _escape(found: re.Match[str]) -> str:
-    number = ord(found[0])
-    return f"\\x{number:02x}" if number < 0x20 else f"\\u{number:04x}"
+def _in_emoji(found: re.Match[str]) -> str:
+    """Return a joiner that stands between two emoji, or a selector after one; another one as an escape."""
+    text, start = found.string, found.start()
+    before, after = text[max(start - 1, 0) : start], text[start + 1 : start + 2]
+    if found[0] == _JOINER:
+        if before and before in _SELECTORS:
+            before = text[max(start - 2, 0) : start - 1]
+        kept = _is_symbol(before) and _is_symbol(after)
+    else:
+        kept = _is_symbol(before)
+    return found[0] if kept else _escape(found[0])
+
+
+def _is_symbol(letter: str) -> bool:
+    return bool(letter) and unicodedata.category(letter) in _SYMBOLS
+
+
+def _escape(letter: str) -> str:
+    number = ord(letter)
+    if number < 0x20:
+        return f"\\x{number:02x}"
+    if number > 0xFFFF:  # as two surrogates, which is how JSON writes it
+        number -= 0x10000
+        return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"
+    return f"\\u{number:04x}"

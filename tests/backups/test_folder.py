@@ -157,3 +157,31 @@ def test_the_last_drill_is_kept_beside_the_backups(tmp_path: Path) -> None:
 def test_two_backups_of_one_second_have_two_names(folder: FolderDestination, stream: bytes) -> None:
     names = [folder.save(verified(stream), NOON).name for _ in range(2)]
     assert names == ["2026-11-16T12-00-00Z", "2026-11-16T12-00-01Z"] == [each.name for each in folder.backups()]
+
+
+def test_a_link_in_the_place_of_a_new_archive_is_not_written_through(
+    folder: FolderDestination, stream: bytes, tmp_path: Path
+) -> None:
+    other = tmp_path / "of-somebody-else"
+    other.write_text("untouched")
+    for suffix in ("partial", "tar.zst", "tar.zst.age", "json"):
+        (folder.folder / f".{name_at(NOON)}.{suffix}").symlink_to(other)
+    assert folder.save(verified(stream), NOON).name == name_at(NOON)
+    assert other.read_text() == "untouched"
+
+
+@pytest.mark.parametrize(("mode", "owner"), [(0o777, None), (0o1777, None), (0o700, 12345), (0o700, 0)])
+def test_a_folder_that_another_account_can_write_keeps_no_backup(tmp_path: Path, mode: int, owner: int | None) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    folder.chmod(mode)
+    if owner is not None:
+        if os.geteuid() != 0:
+            pytest.skip("only root gives folders away")
+        os.chown(folder, owner, -1)
+    if owner == 0:
+        FolderDestination(folder, []).check()
+        return
+    with pytest.raises(BadInput, match=r"another account|other accounts") as refused:
+        FolderDestination(folder, []).check()
+    assert str(folder) in str(refused.value.hint)

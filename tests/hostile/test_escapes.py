@@ -30,6 +30,7 @@ from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.table import columns
 from paddock.secret import MaskedStream
+from paddock.visible import visible
 
 # Sets the window title, clears the screen, starts a C1 sequence, overwrites a line, breaks lines, reverses a file name.
 HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b31m\rfine\x08\x0b\x85\u2028\u2029\u202egnp.exe\u2066\x7f\x00"
@@ -61,6 +62,45 @@ def test_json_output_stays_valid_and_has_the_same_values() -> None:
         print(json.dumps({"evidence": HOSTILE}, ensure_ascii=everything_escaped), file=MaskedStream(bare))
         assert acting(bare.getvalue()) == [], "a control character of an agent reaches the terminal"
         assert json.loads(bare.getvalue()) == {"evidence": HOSTILE}
+
+
+# One of each kind that a reader does not see: tags, selectors, joiners, fillers, soft hyphen, private use, unassigned.
+UNSEEN = "\U000e0041\ufe00\U000e0100\u200c\u3164\u115f\u034f\u00ad\ue000\U000f0000\u0378\u180e\U0001d173"
+
+
+@pytest.mark.parametrize("letter", UNSEEN, ids=lambda letter: f"{ord(letter):x}")
+def test_a_character_that_cannot_be_seen_is_shown_as_an_escape(letter: str) -> None:
+    shown = visible(f"a{letter}b")
+    assert letter not in shown
+    assert json.loads(f'"{shown}"') == f"a{letter}b"
+
+
+def test_text_hidden_in_tags_is_seen() -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+    assert visible(f"Be brief.{hidden}").count("\\udb40") == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["\U0001f469\u200d\U0001f4bb", "\u2764\ufe0f\u200d\U0001f525", "\u2714\ufe0f", "naïve 東京 हिन्दी"]
+)
+def test_emoji_and_the_scripts_of_the_world_stay_readable(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\u200db",
+        "\U0001f469\u200d",
+        "\u200d\U0001f469",
+        "\U0001f469\u200d\u200d\U0001f469",
+        "a\ufe0f",
+        "\u2714\ufe0f\ufe0f",
+    ],
+    ids=["letters", "end", "start", "twice", "selector after a letter", "two selectors"],
+)
+def test_a_joiner_or_selector_without_its_emoji_is_an_escape(text: str) -> None:
+    assert "\\u" in visible(text)
 
 
 def test_a_lone_surrogate_can_be_printed() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,15 @@ def port() -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Print nothing."""
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+    with serving(Handler) as number:
+        yield number
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """Serve on a free port, which is the value."""
+    with HTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()
         yield server.server_address[1]
         server.shutdown()
@@ -83,6 +91,39 @@ def test_a_request_sends_the_secret_of_the_machine_and_uses_no_proxy(port: int, 
     }
     reply = asked(question, http_proxy="http://127.0.0.1:1")
     assert reply == {"status": 401, "body": {"token": "Bearer canary value"}}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_the_answer_and_is_not_followed(status: int, tmp_path: Path) -> None:
+    followed = []
+
+    class Agent(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path != "/health":
+                followed.append((self.path, self.headers["Authorization"]))
+            self.send_response(status if self.path == "/health" else 200)
+            self.send_header("Location", "/elsewhere?the-memory-of-the-agent")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Print nothing."""
+
+    (tmp_path / "secrets.env").write_text("KEY=canary\n")
+    with serving(Agent) as agent:
+        url = f"http://127.0.0.1:{agent}/health"
+        question: dict[str, Any] = {
+            "method": "GET",
+            "url": url,
+            "headers": {},
+            "body": None,
+            "seconds": 5,
+            "patience": 0,
+        }
+        reply = asked({**question, "bearer": "KEY", "env_files": [str(tmp_path / "secrets.env")]})
+        code, said = health_command(url, "200")
+        assert (reply["status"], followed) == (status, [])
+        assert (code, said) == (1, f"{url} answered {status}\n")
+        assert health_command(url, str(status)) == (0, "")
 
 
 def test_a_closed_port_is_refused_in_a_sentence() -> None:

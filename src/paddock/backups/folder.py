@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timedelta
 from io import BytesIO
 from pathlib import Path
+from tempfile import mkstemp
 from types import UnionType
 from typing import IO, Any, Final, cast
 
@@ -16,6 +19,7 @@ from paddock import clock
 from paddock.backups import UNFINISHED, Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.sealing import opened, seal
+from paddock.backups.texts import from_json
 from paddock.backups.verified import Verified, described
 from paddock.diskfull import DiskFull, is_full
 from paddock.errors import BadInput, PaddockError
@@ -23,6 +27,7 @@ from paddock.frozen import frozen
 from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
 
+_LONGEST_DESCRIPTION: Final = 1 << 20
 _DESCRIBED: Final[Mapping[str, type | UnionType]] = {
     "agent": str,
     "kind": str,
@@ -54,8 +59,32 @@ class FolderDestination:
             raise BadInput(f"backups cannot be kept in {self.folder}: {error.strerror}") from None
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise BadInput(f"backups cannot be kept in {self.folder}: this account may not write there")
+        self._expect_own_folder()
         if self.recipients:
             self._expect_own_identity()
+
+    def _expect_own_folder(self) -> None:
+        """Refuse a folder in which another account can replace a backup, or put a file in its place."""
+        about = self.folder.stat()
+        name = shlex.quote(str(self.folder))
+        if about.st_uid not in (0, os.geteuid(), self._owner_of_new_files()):
+            raise BadInput(
+                f"backups cannot be kept in {self.folder}: it belongs to another account (uid {about.st_uid})",
+                hint=f"name a folder of this account in backup.to, or: chown {os.geteuid()} {name}",
+            )
+        if about.st_mode & stat.S_IWOTH:
+            raise BadInput(
+                f"backups cannot be kept in {self.folder}: other accounts can write there", hint=f"chmod o-w {name}"
+            )
+
+    def _owner_of_new_files(self) -> int:
+        """Return the owner that the filesystem gives to files of this account; NFS and CIFS may map all to one."""
+        descriptor, path = mkstemp(dir=self.folder)
+        try:
+            return os.fstat(descriptor).st_uid
+        finally:
+            os.close(descriptor)
+            Path(path).unlink()
 
     def _expect_own_identity(self) -> None:
         """Encrypt and decrypt something: that a backup cannot be read is noticed now, and not when it is needed."""
@@ -87,8 +116,9 @@ class FolderDestination:
             raise
 
     def _save(self, stream: Verified, made: datetime, name: str, archive: Path) -> Backup:
-        partial = self.folder / f".{name}.partial"
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        descriptor, created = mkstemp(dir=self.folder, prefix=f".{name}.")  # mode 0600, and never through a link
+        partial = Path(created)
+        with os.fdopen(descriptor, "wb") as file:
             seal(cast(IO[bytes], stream), file, self.recipients)
             file.flush()
             os.fsync(file.fileno())
@@ -126,7 +156,8 @@ class FolderDestination:
             if made is None:
                 continue
             with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-                about: dict[str, Any] = json.loads(file.read_bytes())
+                with file.open("rb") as opened_file:
+                    about: dict[str, Any] = json.loads(opened_file.read(_LONGEST_DESCRIPTION))
                 archive = self._archive(file.stem)
                 if archive and all(isinstance(about[key], wanted) for key, wanted in _DESCRIBED.items()):
                     yield Backup(file.stem, made, archive.stat().st_size, about)
@@ -158,8 +189,7 @@ class FolderDestination:
             path = self.folder / f"{backup.name}.texts.json.zst{suffix}"
             if path.exists():
                 with opened(path, encrypted=bool(suffix)) as stream:
-                    found: dict[str, str] = json.loads(stream.read())
-                    return found
+                    return from_json(stream)
         return None
 
     def note_drill(self, drill: Drill) -> None:

@@ -20,6 +20,7 @@ from paddock.spec.backup import ResticSpec
 from paddock.spec.secrets import resolve
 
 _ANSWERS: Final = 180.0  # seconds until a repository counts as unreachable
+_MOST: Final = 64 << 20  # bytes that restic may print about a repository; an archive is read in pieces
 _GRACE: Final = 10.0  # seconds restic gets to remove its lock
 # These would override the repository and the password of the file, or contradict them.
 _OVERRIDING: Final = {"RESTIC_REPOSITORY_FILE", "RESTIC_PASSWORD_FILE", "RESTIC_PASSWORD_COMMAND"}
@@ -82,7 +83,9 @@ class Repository:
                 pipes.sink.close()
             except BrokenPipeError:
                 pass  # its exit code says why
-            data = pipes.source.read()
+            data = pipes.source.read(_MOST)
+            if len(data) == _MOST:
+                raise PaddockError(f"restic printed more than {_MOST >> 20} MiB about {self.shown}")
             self.end(pipes)
         return data
 

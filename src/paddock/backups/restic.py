@@ -8,7 +8,7 @@ import re
 import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import IO, Any, Final, cast
 
@@ -17,6 +17,7 @@ from paddock.backups import UNFINISHED, Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.repository import Repository
 from paddock.backups.restic_failures import NoRepository
+from paddock.backups.texts import from_json
 from paddock.backups.verified import Incomplete, Verified, described
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
@@ -183,11 +184,9 @@ class ResticDestination:
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
         # Each call of restic takes about a second, so a backup from a list is not looked for again.
         mark = backup.texts_in or self._pair(backup).mark.id
-        with self._dumped(mark, f"/{self.agent}.json") as stream, suppress(ValueError, KeyError):
+        with self._dumped(mark, f"/{self.agent}.json") as stream:
             # It is not valid JSON if Paddock was killed while it sent it. The archive is complete all the same.
-            found: dict[str, str] = json.loads(stream.read())["texts"]
-            return found
-        return None
+            return from_json(stream, "texts")
 
     def note_drill(self, drill: Drill) -> None:
         self.repository.output(*self._saving(f"{self.agent}.drill.json", [_DRILL]), stdin=drill.as_json())

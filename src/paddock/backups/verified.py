@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import io
 import re
-import tarfile
 import threading
 from collections.abc import Callable
 from queue import Queue
 from typing import IO, Any, Final, cast
 
+from paddock.backups.texts import Taken
 from paddock.errors import PaddockError
 from paddock.stream import reading
 from paddock.stream.layout import BLOCK, BadStream, Json
 
 UNLIMITED: Final = 1 << 62
-_LONGEST_TEXT: Final = 256 << 10
-# The time of all files in a code tree. An agent that copies a text from there into its home copies the time too, and
-# has not learned the text. A change of the text changes the time.
-_OF_THE_CODE: Final = 0
 _WAITING: Final = 8  # blocks that were read and not verified yet
 
 
@@ -31,12 +27,11 @@ class Verified(io.RawIOBase):
 
     def __init__(self, source: IO[bytes], texts: re.Pattern[str], progress: Callable[[int], None]) -> None:
         self._source = source
-        self._pattern = texts
+        self._taken = Taken(texts)
         self._progress = progress
         self.length = 0  # bytes that were read
         self._found: Json | None = None
         self._why: BadStream | None = None
-        self._taken: dict[str, bytearray] = {}
         self._passed = _Passed()
         self._thread = threading.Thread(target=self._verify, daemon=True)
         self._thread.start()
@@ -59,19 +54,13 @@ class Verified(io.RawIOBase):
 
     def _verify(self) -> None:
         try:
-            self._found = reading.check(cast(IO[bytes], self._passed), UNLIMITED, self._take)
+            self._found = reading.check(cast(IO[bytes], self._passed), UNLIMITED, self._taken.take)
         except BadStream as error:
             self._why = error
         finally:
             # A tar may be padded with zeros; and of a damaged stream the rest does not matter.
             while self._passed.read(BLOCK):
                 pass
-
-    def _take(self, path: str, header: tarfile.TarInfo) -> Callable[[bytes], object] | None:
-        if header.size > _LONGEST_TEXT or header.mtime == _OF_THE_CODE or not self._pattern.fullmatch(path):
-            return None
-        self._taken[path] = bytearray()
-        return self._taken[path].extend
 
     def manifest(self) -> Json:
         """Return the manifest, once the stream was read to its end; an error if it is not complete."""
@@ -86,7 +75,7 @@ class Verified(io.RawIOBase):
 
     def texts(self) -> dict[str, str]:
         """Return the texts in the stream, by path."""
-        return {path: bytes(data).decode(errors="replace") for path, data in sorted(self._taken.items())}
+        return self._taken.texts()
 
     def close(self) -> None:
         """End the thread, also if the stream was not read to its end."""

@@ -110,7 +110,7 @@ def decoded(data: bytes) -> object:
     text = data.decode(errors="replace")
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from paddock.backups import Backup, name_at
 from paddock.backups.drills import Drill
+from paddock.backups.texts import from_json
 from paddock.backups.verified import Verified
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
@@ -118,9 +119,8 @@ class ArchivesOf:
             self._texts(each.about["archive"]).unlink(missing_ok=True)
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
-        with suppress(OSError, ValueError):
-            found: dict[str, str] = json.loads(self._texts(backup.about["archive"]).read_bytes())
-            return found
+        with suppress(OSError), self._texts(backup.about["archive"]).open("rb") as file:
+            return from_json(file)
         return None
 
     def keep_texts(self, backup: Backup, texts: Mapping[str, str]) -> None:

@@ -73,7 +73,7 @@ class Channel:
         return part
 
     def _listen(self) -> None:
-        with suppress(OSError, ValueError, LookupError, TypeError):  # closed, or not from the relay
+        with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):  # closed, or not from the relay
             while line := self._pipes.source.readline(_LONGEST_LINE):
                 part = json.loads(line)
                 with self._lock:

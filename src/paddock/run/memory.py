@@ -81,15 +81,16 @@ def show(agent: Deployment, which: str | None) -> Shown:
 def history(agent: Deployment) -> History:
     """Compare each backup with the one before. Backups without texts are left out."""
     destination = destination_of(agent)
-    backups = destination.backups()
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        found = list(pool.map(destination.texts, backups))
+    listed = destination.backups()
     rows: list[tuple[str, Change]] = []
     before: Texts = {}
-    for backup, texts in zip(backups, found, strict=True):
-        if texts is not None:
-            rows += [(backup.name, change) for change in changes(before, texts)]
-            before = texts
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        for start in range(0, len(listed), _AT_ONCE):  # never the texts of all in memory
+            some = listed[start : start + _AT_ONCE]
+            for backup, texts in zip(some, pool.map(destination.texts, some), strict=True):
+                if texts is not None:
+                    rows += [(backup.name, change) for change in changes(before, texts)]
+                    before = texts
     return History(agent.name, rows)
 
 
@@ -116,7 +117,7 @@ def _texts(destination: Backups, backup: Backup) -> Texts:
     texts = destination.texts(backup)
     if texts is None:
         raise PaddockError(
-            f"the texts of backup {backup.name} were not kept",
+            f"the texts of backup {backup.name} were not kept, or cannot be read",
             hint="`paddock restore` can still restore it; a new backup keeps them again",
         )
     return texts

@@ -15,6 +15,13 @@ MOST = 2 << 20  # the largest answer that is read, in bytes
 SECONDS = 5  # for the health command of a container
 
 
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Takes a redirect as the answer. An agent could send root, with its key, to an address that it must not reach."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
 def request(question: dict[str, Any], token: str | None = None, *, proxies: bool = False) -> dict[str, Any]:
     """Return ``status`` and ``body`` of the answer, or ``refused`` with the reason why there is none.
 
@@ -27,7 +34,7 @@ def request(question: dict[str, Any], token: str | None = None, *, proxies: bool
     body = None if question["body"] is None else json.dumps(question["body"]).encode()
     asked = urllib.request.Request(url, body, headers, method=question["method"])
     direct = not proxies or urllib.parse.urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if direct else []))
+    opener = urllib.request.build_opener(NoRedirects, *([urllib.request.ProxyHandler({})] if direct else []))
     try:
         with opener.open(asked, timeout=question["seconds"]) as response:
             return _answer(url, response.status, response)
@@ -49,7 +56,7 @@ def decoded(data: bytes) -> object:
     text = data.decode(errors="replace")
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

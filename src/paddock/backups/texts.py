@@ -1,0 +1,71 @@
+"""The texts of an agent that are kept beside a backup, for its history. The agent writes them, so they are limited."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import IO, Any, Final
+
+_LONGEST: Final = 256 << 10  # bytes of one text
+_MOST_TEXTS: Final = 10_000
+_MOST_BYTES: Final = 64 << 20  # of all texts of a backup, and of their JSON
+_LONGEST_JSON: Final = _MOST_BYTES + (1 << 20)
+_MOST_VALUES: Final = 5 * _MOST_TEXTS  # in their JSON
+# The time of all files in a code tree. An agent that copies a text from there into its home copies the time too, and
+# has not learned the text. A change of the text changes the time.
+_OF_THE_CODE: Final = 0
+# A string, the beginning of another value, or a quote that begins no complete string.
+_VALUE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{,]|"', re.DOTALL)
+
+
+class Taken:
+    """Takes the texts out of a stream, until there are too many."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self._taken: dict[str, bytearray] = {}
+        self._left = _MOST_BYTES
+
+    def take(self, path: str, header: tarfile.TarInfo) -> Callable[[bytes], object] | None:
+        """Return what gets the content of a file, or None if the file is no text of the agent."""
+        if header.size > _LONGEST or header.mtime == _OF_THE_CODE or not self._pattern.fullmatch(path):
+            return None
+        if header.size + len(path) > self._left or len(self._taken) == _MOST_TEXTS:
+            return None
+        self._left -= header.size + len(path)
+        self._taken[path] = bytearray()
+        return self._taken[path].extend
+
+    def texts(self) -> dict[str, str]:
+        """Return the texts by path, as many of them as fit into the JSON of a backup."""
+        found, left = {}, _MOST_BYTES
+        for path, data in sorted(self._taken.items()):
+            text = bytes(data).decode(errors="replace")
+            left -= len(json.dumps({path: text}))
+            if left > 0:
+                found[path] = text
+        return found
+
+
+def from_json(stream: IO[bytes], key: str | None = None) -> Mapping[str, str] | None:
+    """Read texts that were written as JSON, below ``key`` if it is given; None if they are damaged or too large."""
+    data = stream.read(_LONGEST_JSON)
+    if len(data) == _LONGEST_JSON or not _is_small(data):
+        return None
+    try:
+        read: Any = json.loads(data)
+        found = read if key is None else read[key]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    usable = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
+    return found if usable else None
+
+
+def _is_small(data: bytes) -> bool:
+    """Return whether JSON has so few values that it can be read: ``[[],[],…`` needs forty times its size as objects."""
+    values = _VALUE.finditer(data)
+    complete = all(value[0] != b'"' for value in islice(values, _MOST_VALUES))
+    return complete and next(values, None) is None
