@@ -16,7 +16,7 @@ from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
-from paddock.places.proxmox.actions import AttachCache, DownloadBase, Reach
+from paddock.places.proxmox.actions import AttachCache, CreateBuilder, DownloadBase, Reach
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.actions import CheckRootSize, CheckStateSize, Ref
@@ -226,12 +226,28 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def cycle(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
-        """Plan to destroy the machine; refused if no machine could be created afterwards."""
+        """Plan to destroy the machine; refused if no machine could be created afterwards.
+
+        A missing template is built first, while the machine still runs.
+        """
         plan = self.down(want, seen)
         if plan.refusals:
             return plan
-        again = self.up(want, seen.without(seen.cattle_of(want.id)))
-        return replace(plan, refusals=again.refusals, then=again.steps)
+        try:
+            build = self._missing_template(want, seen)
+        except CannotPlan as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+        taken = {step.action.vmid for step in build if isinstance(step.action, CreateBuilder)}
+        again = self.up(want, replace(left := seen.without(seen.cattle_of(want.id)), taken=left.taken | taken))
+        then = [step for step in again.steps if step.id not in {each.id for each in build}]
+        return replace(plan, steps=[*build, *plan.steps], refusals=again.refusals, then=then)
+
+    def _missing_template(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
+        """Return the steps to the template that a new machine would be cloned from, if it does not exist yet."""
+        if want.template is None or templates.newest(want.template, seen):
+            return []
+        download = self._download() if seen.base_missing else []
+        return [*download, *self.build(want, seen, next(_free_ids(want, seen)), epoch=1)]
 
     def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:
         """Yield notes about directories that are kept on the node, and work that root must repeat for a new machine."""
