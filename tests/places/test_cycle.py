@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paddock.errors import PaddockError
@@ -9,7 +11,7 @@ from paddock.run.verbs import cycle, up
 from places.node import CATTLE, Node, Sent
 
 LXC = "/nodes/pve/lxc"
-OTHER_CONTENTS = {"packages": ["jq"]}
+OTHER_CONTENTS: dict[str, Any] = {"packages": ["jq"]}
 
 
 def first(sent: list[Sent], method: str, path: str) -> int:
@@ -47,7 +49,7 @@ def test_cycle_leaves_the_machine_running_when_the_template_cannot_be_built(
 
 
 def test_cycle_leaves_the_machine_running_when_a_secret_is_missing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = {"secrets": {"KEY": {"env": "BEE_KEY"}}}
+    keys: dict[str, Any] = {"secrets": {"KEY": {"env": "BEE_KEY"}}}
     monkeypatch.setenv("BEE_KEY", "value")
     up(node.agent(**keys))
     monkeypatch.delenv("BEE_KEY")

@@ -10,7 +10,17 @@ from typing import Final
 from paddock.frozen import frozen
 from paddock.places import Archive, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
-from paddock.places.proxmox import archive, capacity, forget, identity, leftovers, membership, pet_steps, root_work
+from paddock.places.proxmox import (
+    archive,
+    capacity,
+    cloning,
+    forget,
+    identity,
+    leftovers,
+    membership,
+    pet_steps,
+    root_work,
+)
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
@@ -129,6 +139,8 @@ class NodePlanner:
         ]
         notes += caches.difference_notes(want, owner)
         notes += capacity.network_notes(want, seen, self.node)
+        if cattle is None and want.template:
+            notes += cloning.notes(want.spec.machine.storage or self.node.storage, seen)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
         steps += self._root_steps(want, cattle, vmid, template, builder, used)
         reached = any(isinstance(step.action, Reach) for step in steps)  # which removes the claim of a machine
@@ -198,12 +210,13 @@ class NodePlanner:
         template = templates.newest(want.template, seen)
         if builder is not None:
             yield from self.build(want, seen, builder, epoch=1)
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach)
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach, seen)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """Return the steps to a new template."""
         if want.template is None:
             return []
+        cloning.check_templates(self.node, seen)
         return templates.build_steps(want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key)
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
