@@ -67,6 +67,7 @@ class NodeDoctor:
         remedies = access.pool_commands(seen.hidden.pools)
         remedies += [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self.token_id))]
         for want in wants:
+            findings.append(_out_of_reach(want))
             findings += self._root_findings(want, seen)
         return findings, ["as root on the node:", *remedies] if remedies else []
 
@@ -146,6 +147,23 @@ def _version(version: str) -> Iterator[Finding]:
     if version.partition(".")[0] != _TESTED:
         evidence = f"this Paddock was tested with Proxmox VE {_TESTED}, never with {version}"
         yield Finding("version", True, evidence, warns=True)
+
+
+def _out_of_reach(want: MachineWant) -> Finding:
+    """Return what the daily roles allow against the state, and whether a backup is out of the token's reach.
+
+    A machine can mount a volume only if the token has VM.Config.Disk on the owner. With it, Proxmox also lets a token
+    reassign the volume of a protected pet and delete it, or use it as the root disk of another container.
+    """
+    can = "whoever has the token can delete or overwrite it"
+    to = want.spec.backup.to if want.spec.backup else None
+    subject = f"memory of {want.agent}"
+    if to is None:
+        return Finding(subject, True, f"{can}, and there is no backup", warns=True)
+    if to.proxmox:
+        also = f"and its backups on {to.proxmox.storage}: keep one in a folder or with restic"
+        return Finding(subject, True, f"{can}, {also}", warns=True)
+    return Finding(subject, True, f"{can}, but not its backups")
 
 
 def _pet(want: MachineWant, seen: ProxmoxSeen) -> int | None:
