@@ -9,6 +9,7 @@ from .cluster import Cluster
 from .config import CtConfig, Options
 from .disks import copy_volume, free, next_volume
 from .errors import ApiError, OperationError
+from .features import volume_has_feature
 from .lifecycle import warn_about_nesting
 from .mountpoint import MountPoint, MountType, mount_points
 from .network import complete_network, new_mac, parse_network
@@ -134,9 +135,11 @@ def require_convertible(cluster: Cluster, vmid: int, config: CtConfig) -> None:
 def convert(cluster: Cluster, vmid: int, node: str) -> None:
     """Convert a container to a template. All volumes it mounts become base volumes, also those of other containers."""
     config = cluster.configs.load(vmid, node)
-    for point in mount_points(config.options):
-        if point.type is not MountType.VOLUME:
-            continue
+    volumes = [point for point in mount_points(config.options) if point.type is MountType.VOLUME]
+    for point in volumes:
+        if not volume_has_feature(cluster, "template", point.volume) and not cluster.parse_volume(point.volume).is_base:
+            raise OperationError(f"Template feature is not available for '{point.volume}'")
+    for point in volumes:
         storage, ref = cluster.locate(point.volume, node)
         name = storage.base_name(ref.name)
         if cluster.runtime.volumes.get(ref) is None:

@@ -194,7 +194,7 @@ class Cluster:
 
     def capacity(self, storage: Storage) -> tuple[int, int]:
         """Return the simulated total and used bytes of a storage."""
-        total = 340 << 30 if storage.type is StorageType.LVM_THIN else 252 << 30
+        total = 340 << 30 if storage.type.is_lvm else 252 << 30
         homes = {storage.home(node) for node in self.nodes}
         used = sum(volume.size // 10 for home in homes for volume in self.runtime.volumes.on(home, storage.id))
         return total, total if storage.id in self.full else min(used, total)
@@ -209,4 +209,6 @@ class Cluster:
                 f"lvcreate '{storage.vgname}/{name}' error:   Cannot create new thin volume,"
                 f" free space in thin pool {pool} reached threshold."
             )
+        if storage.type is StorageType.LVM:
+            raise OperationError("not enough free space (0 < 4194304)")
         raise OperationError(f"unable to create image: No space left on device - '{storage.device(name)}'")

@@ -7,7 +7,6 @@ import base64
 import json
 import math
 import os
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from . import background, helptext
 from .clean import clean
 from .errors import SandboxError
 from .probe import unable_to_run
+from .shell import run_lines
 
 
 def make_parser(program: str) -> argparse.ArgumentParser:
@@ -330,19 +330,15 @@ def _root(arguments: argparse.Namespace) -> int:
 
 
 def _root_lines(state: Path, lines: Iterable[str]) -> int:
-    """Run lines as a shell runs pasted ones: one that fails does not stop the others. Return the last exit code."""
-    code = 0
-    for line in lines:
-        try:
-            argv = shlex.split(line, comments=True)
-        except ValueError as error:
-            raise SandboxError(f"A line cannot be read: {error}.") from None
-        if argv:
-            said = background.ask(state, "POST", "root", {"argv": argv, "files": {}})
-            sys.stdout.write(said["out"])
-            sys.stderr.write(said["err"])
-            code = int(said["code"])
-    return code
+    """Run lines as a shell runs pasted ones. Return the exit code of the last one that failed."""
+
+    def run(argv: list[str]) -> int:
+        said = background.ask(state, "POST", "root", {"argv": argv, "files": {}})
+        sys.stdout.write(said["out"])
+        sys.stderr.write(said["err"])
+        return int(said["code"])
+
+    return run_lines(lines, run)
 
 
 def _pushed(argv: Sequence[str]) -> list[str]:

@@ -76,19 +76,22 @@ def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say:
     """Create a volume without a filesystem. LVM rounds its size up to extents of 4 MiB."""
     require_storage_lock(cluster, storage, say)
     cluster.require_space(storage, ref.name)
-    if storage.type is StorageType.LVM_THIN:
+    if storage.type.is_lvm:
         if not size:
             lv = f"{storage.vgname}/{ref.name}"
             raise OperationError(f"lvcreate '{lv}' error:   Error during parsing of command line.")
         size = -(-size // (4 << 20)) * (4 << 20)
     cluster.runtime.volumes.allocate(ref, size)
-    if storage.type is StorageType.LVM_THIN:
-        say(
-            f'  Logical volume "{ref.name}" created.',
-            f"  Logical volume {storage.vgname}/{ref.name} changed.",
-        )
+    if storage.type.is_lvm:
+        say(*_created(storage, ref))
     elif size:
         say(f"Formatting '{storage.device(ref.name)}', fmt=raw size={size} preallocation=off")
+
+
+def _created(storage: Storage, ref: VolumeRef) -> list[str]:
+    """Return the output of lvcreate; for a thin volume also that of the command that activates it."""
+    changed = [f"  Logical volume {storage.vgname}/{ref.name} changed."] if storage.type is StorageType.LVM_THIN else []
+    return [f'  Logical volume "{ref.name}" created.', *changed]
 
 
 def create_disks(
@@ -134,15 +137,15 @@ def copy_volume(
         raise OperationError(cluster.storage(source.storage).missing(origin.name))
     cluster.require_content(storage)
     target = next_volume(cluster, storage, node, vmid)
-    if storage.type is StorageType.LVM_THIN:
-        say(f'  Logical volume "{target.name}" created.', f"  Logical volume {storage.vgname}/{target.name} changed.")
+    if storage.type.is_lvm:
+        say(*_created(storage, target))
     say(*_filesystem_lines(existing.size // 4096))
     busy = snapshot is None and is_refused(cluster, node, source, read_only=True)
     if busy or not original.formatted:
         directory = f"/var/lib/lxc/{vmid}/.copy-volume-2"
         if busy:
             say(f"mount: {directory}: {LOOP_DEVICE} already mounted or mount point busy.")
-        if storage.type is StorageType.LVM_THIN:
+        if storage.type.is_lvm:
             say(f'  Logical volume "{target.name}" successfully removed.')
         options = "ro" if snapshot is None else "ro,noload"
         raise OperationError(f"command 'mount -o {options} {LOOP_DEVICE} {directory}//' failed: exit code 32")
@@ -186,7 +189,7 @@ def free(cluster: Cluster, ref: VolumeRef, say: Log) -> None:
     except VolumeBusyError:
         lv = f"{storage.vgname}/{ref.name}"
         raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
-    if storage.type is StorageType.LVM_THIN:
+    if storage.type.is_lvm:
         say(f'  Logical volume "{ref.name}" successfully removed.')
 
 

@@ -12,16 +12,25 @@ from .storage import StorageType
 
 # By storage type and feature: the states of a volume that have the feature. A volume's state is `snap` if the question
 # is about one of its snapshots, `base` if it belongs to a template, else `current`. A linked clone on a directory is a
-# qcow2 file, which containers cannot use.
+# qcow2 file, which containers cannot use. Thick LVM has neither templates nor clones.
 _FEATURES: Final[Mapping[StorageType, Mapping[str, tuple[str, ...]]]] = {
     StorageType.LVM_THIN: {
         "snapshot": ("current",),
+        "template": ("current",),
         "clone": ("base", "snap"),
         "copy": ("base", "current", "snap"),
         "rename": ("current",),
     },
+    StorageType.LVM: {
+        "snapshot": (),
+        "template": (),
+        "clone": (),
+        "copy": ("base", "current"),
+        "rename": ("current",),
+    },
     StorageType.DIR: {
         "snapshot": (),
+        "template": ("current",),
         "clone": (),
         "copy": ("base", "current"),
         "rename": ("current",),

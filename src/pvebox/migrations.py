@@ -15,7 +15,7 @@ from .lifecycle import start
 from .mountpoint import MountType, add_unused, mount_points, parse
 from .options import MOUNT_KEYS, UNUSED_KEYS
 from .runtime import VolumeRef
-from .storage import Storage, StorageType
+from .storage import Storage
 from .tasks import Task
 
 _SHUTDOWN_SECONDS: Final = 180
@@ -230,7 +230,7 @@ class Migration:
 
 def _name_on(target: Storage, vmid: int, source: Storage, name: str) -> str:
     plain = source.parse(name).file.removesuffix(".raw")
-    return plain if target.type is StorageType.LVM_THIN else f"{vmid}/{plain}.raw"
+    return plain if target.type.is_lvm else f"{vmid}/{plain}.raw"
 
 
 def _named(config: CtConfig) -> list[str]:

@@ -30,10 +30,23 @@ _USED: Final = frozenset({"type", "content", "path", "vgname", "thinpool", "node
 
 
 class StorageType(StrEnum):
-    """The storage types that the sandbox supports."""
+    """The storage types that the sandbox supports. A share is a folder of the sandbox, and no server is asked."""
 
     DIR = "dir"
+    NFS = "nfs"
+    CIFS = "cifs"
+    LVM = "lvm"
     LVM_THIN = "lvmthin"
+
+    @property
+    def is_lvm(self) -> bool:
+        """Whether volumes are logical volumes, and not files."""
+        return self in (StorageType.LVM, StorageType.LVM_THIN)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the files are on a server that all nodes mount."""
+        return self in (StorageType.NFS, StorageType.CIFS)
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,7 @@ class Storage:
     @property
     def shared(self) -> bool:
         """Whether all nodes see the same volumes."""
-        return self.settings.get("shared", "0") == "1"
+        return self.type.is_share or self.settings.get("shared", "0") == "1"
 
     @property
     def prune_backups(self) -> str | None:
@@ -87,7 +100,7 @@ class Storage:
 
     def parse(self, name: str) -> VolumeName:
         """Parse the name of a volume on this storage, or raise Proxmox's error."""
-        if self.type is StorageType.LVM_THIN:
+        if self.type.is_lvm:
             if not _LVM_LETTERS.match(name):
                 raise OperationError(f"lvm name '{name}' contains illegal characters")
             found = _LVM_NAME.match(name)
@@ -106,7 +119,7 @@ class Storage:
 
     def device(self, name: str) -> str:
         """Return the path that Proxmox shows for a volume."""
-        if self.type is StorageType.LVM_THIN:
+        if self.type.is_lvm:
             return f"/dev/{self.vgname}/{name}"
         parsed = self.parse(name)
         directory = {
@@ -119,7 +132,7 @@ class Storage:
 
     def missing(self, name: str) -> str:
         """Return Proxmox's error message for a volume that does not exist."""
-        if self.type is StorageType.LVM_THIN:
+        if self.type.is_lvm:
             return f"no such logical volume {self.vgname}/{name}"
         return f"volume '{self.id}:{name}' does not exist"
 
@@ -132,7 +145,7 @@ class Storage:
             if found:
                 used.add(int(found[1]))
         number = next(n for n in range(len(used) + 1) if n not in used)
-        if self.type is StorageType.LVM_THIN:
+        if self.type.is_lvm:
             return f"vm-{vmid}-disk-{number}"
         return f"{vmid}/subvol-{vmid}-disk-{number}.subvol" if subvol else f"{vmid}/vm-{vmid}-disk-{number}.raw"
 
@@ -149,11 +162,12 @@ def _has_suffix_of(content: str, name: str) -> bool:
 
 def storage_from(name: str, entry: Mapping[str, Any]) -> Storage:
     """Return the storage that an entry of a fixture defines."""
+    kind = StorageType(entry["type"])
     return Storage(
         id=name,
-        type=StorageType(entry["type"]),
+        type=kind,
         content=tuple(entry["content"]),
-        path=entry.get("path", "/var/lib/vz"),
+        path=entry.get("path", f"/mnt/pve/{name}" if kind.is_share else "/var/lib/vz"),
         vgname=entry.get("vgname", "pve"),
         thinpool=entry.get("thinpool", "data"),
         nodes=frozenset(entry.get("nodes", ())),
@@ -166,6 +180,8 @@ def storage_entry(storage: Storage) -> dict[str, Any]:
     entry: dict[str, Any] = {"type": str(storage.type), "content": list(storage.content)}
     if storage.type is StorageType.LVM_THIN:
         entry |= {"vgname": storage.vgname, "thinpool": storage.thinpool}
+    elif storage.type is StorageType.LVM:
+        entry["vgname"] = storage.vgname
     else:
         entry["path"] = storage.path
     if storage.nodes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -83,6 +84,13 @@ def killed(verb: Callable[[PaperAgent], object], requests: int, **keys: Any) -> 
 
 def without_protection(world: NodeWorld) -> None:
     world.node.put(PET, protection=None)
+
+
+def other_contents(world: NodeWorld) -> None:
+    """The templates are of another version of the agent, and so is its machine."""
+    for vmid in world.node.vmids:
+        notes = world.node.config(vmid).get("description", "")
+        world.node.put(vmid, description=re.sub(r"((?:template|made-from)=)\w{12}", r"\g<1>0123456789ab", notes))
 
 
 def second_pet(world: NodeWorld) -> None:
@@ -335,6 +343,7 @@ SCENARIOS = [
     node_down("an unfinished machine", after(with_agent(), then(down), killed(up, 1))),
     node_cycle("a machine", with_agent()),
     node_cycle("a machine from a template", with_agent(template="auto"), template="auto"),
+    node_cycle("another template", after(with_agent(template="auto"), other_contents), template="auto"),
     build("a template"),
     build("a template again", rebuild=True),
     build(

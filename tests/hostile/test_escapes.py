@@ -211,7 +211,7 @@ def test_a_line_break_in_a_reason_adds_no_command_to_the_script_for_root(
         "project: home\nplaces: {here: {host: {}}}\nagents: {web: {kind: service, place: here, command: [/bin/true]}}\n"
     )
     with deployments(load(tmp_path / "paddock.yaml"), [], Reporter()) as [agent]:
-        lines = "\n".join(person.script(agent)).split("\n")
+        lines = "\n".join(person.script(agent).lines).split("\n")
     assert any("refused: no" in line for line in lines)
     assert [line for line in lines if not line.startswith("#")] == [], "a reason became a command for root's shell"
 

@@ -173,7 +173,7 @@ def test_an_error_of_the_node_is_not_taken_for_a_missing_pool(node: Node) -> Non
     node.fault("answer", "500:cluster not ready - no quorum?", path="/pools")
     with pytest.raises(ApiError, match="to GET /pools: cluster not ready") as caught:
         up(node.agent())
-    assert "run the same command again" in str(caught.value.hint)
+    assert "the same command continues" in str(caught.value.hint)
 
 
 def test_a_crash_of_the_node_during_a_create_names_the_command_for_what_is_left(node: Node) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import Refused
+from paddock.places import Finding
 from paddock.places.proxmox.errors import Forbidden, Protected
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, STATE, expect_down, expect_up
@@ -19,6 +20,11 @@ from places.test_adopt import Adoption
 from pvebox.certificates import CertificateInfo
 
 FORGED = "paddock: v=2 role=cattle agent=home_bee"
+
+
+def warned(finding: Finding) -> bool:
+    """Whether a finding is a warning, other than that this agent has no backup."""
+    return finding.warns and finding.subject != "memory of bee"
 
 
 def hide(node: Node, vmid: int, token: str = DEPLOYER) -> None:
@@ -275,12 +281,90 @@ def test_doctor_prints_pools_roles_and_acls_that_may_be_pasted_twice(node: Node)
             node.root(*shlex.split(command))
     findings, remedies = node.agent(**keys).examine()
     assert remedies == []
-    assert all(finding.ok and not finding.warns for finding in findings), findings
+    assert all(finding.ok and not warned(finding) for finding in findings), findings
     for verb in (up, cycle, down):
         verb(node.agent(**keys))
     seen, plan = plan_forget(node.agent(**keys))
     forget(node.agent(**keys), plan, seen)
     assert node.vmids == []
+
+
+# What no role can prevent
+
+
+def own(node: Node, **options: Any) -> None:
+    """Let somebody with the daily token create a container of their own."""
+    params = {"vmid": 300, "ostemplate": BASE, "rootfs": "local-lvm:1", "features": "nesting=1", "pool": MACHINES}
+    node.client(DAILY).task("POST", LXC, {**params, **options})
+
+
+def stopped(node: Node) -> None:
+    """The agent's machine is stopped, and the pet has a snapshot of the memory."""
+    up(node.agent())
+    node.root("pct", "stop", CATTLE)
+
+
+def test_a_daily_token_can_reassign_and_delete_the_memory_of_a_protected_pet(node: Node) -> None:
+    """Mounting a volume takes VM.Config.Disk on its owner, and with that Proxmox lets it go, protected or not."""
+    stopped(node)
+    own(node)
+    order = {"volume": "mp0", "target-vmid": 300, "target-volume": "mp1"}
+    node.client(DAILY).task("POST", f"{LXC}/{PET}/move_volume", order)
+    assert "mp0" not in node.config(PET)
+    assert node.config(PET)["protection"] == 1
+    node.client(DAILY).task("DELETE", f"{LXC}/300")
+    assert "vm-100-disk-1" not in node.volumes
+
+
+def test_a_daily_token_can_move_the_memory_away_through_the_machine(node: Node) -> None:
+    """The source is removed with all its snapshots, although the pet's configuration still names them."""
+    stopped(node)
+    node.somebody_asks("POST", f"{LXC}/{PET}/snapshot", snapname="before")
+    assert any("snap_vm-100-disk-1" in name for name in node.volumes)
+    order = {"volume": "mp0", "storage": "local-lvm", "delete": 1}
+    node.client(DAILY).task("POST", f"{LXC}/{CATTLE}/move_volume", order)
+    assert not [name for name in node.volumes if "vm-100-disk-1" in name]
+    assert node.config(PET)["mp0"].startswith(STATE)
+    node.client(DAILY).task("DELETE", f"{LXC}/{CATTLE}")
+    assert not [name for name in node.volumes if "vm-101" in name]
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_a_daily_token_can_unpack_a_tree_onto_the_memory(node: Node, *, running: bool) -> None:
+    up(node.agent())
+    if not running:
+        node.root("pct", "stop", CATTLE)
+    own(node, rootfs=STATE)
+    assert node.config(300)["rootfs"].startswith(STATE)
+    node.client(DAILY).task("DELETE", f"{LXC}/300")
+    assert "vm-100-disk-1" in node.volumes  # it belongs to the pet
+
+
+def test_verify_notices_a_container_that_uses_the_memory_as_its_root_disk(node: Node) -> None:
+    up(node.agent())
+    own(node, rootfs=STATE)
+    agent = node.agent()
+    (found,) = [each for each in agent.node.verify(agent.machine_want, agent.observe().place) if not each.ok]
+    assert found.subject == "state.owner"
+    assert f"also mounts {STATE}" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("to", "said", "warns"),
+    [
+        (None, "there is no backup", True),
+        ({"proxmox": {"storage": "local"}}, "and its backups on local", True),
+        ({"folder": "/srv/backups"}, "but not its backups", False),
+    ],
+)
+def test_doctor_says_whether_a_backup_is_out_of_the_tokens_reach(
+    node: Node, to: dict[str, Any] | None, said: str, warns: bool
+) -> None:
+    agent = node.agent(template="auto", **({"backup": {"to": to}} if to else {}))
+    (found,) = [each for each in agent.examine()[0] if each.subject == "memory of bee"]
+    assert (found.ok, found.warns) == (True, warns)
+    assert "can delete or overwrite it" in found.evidence
+    assert said in found.evidence
 
 
 def test_doctor_accepts_a_daily_token_while_the_pets_exist(node: Node) -> None:
@@ -295,8 +379,8 @@ def test_doctor_accepts_a_daily_token_while_the_pets_exist(node: Node) -> None:
 
 def test_doctor_says_what_a_token_may_do_beyond_its_needs(node: Node) -> None:
     up(node.agent())
-    assert not [f for f in node.agent().examine()[0] if f.warns]
-    more = [f.evidence for f in node.agent(token=WIDE).examine()[0] if f.warns]
+    assert not [f for f in node.agent().examine()[0] if warned(f)]
+    more = [f.evidence for f in node.agent(token=WIDE).examine()[0] if warned(f)]
     assert len(more) == 1
     assert "may do more than it needs: " in more[0]
     assert "VM.Allocate" in more[0]
@@ -312,7 +396,7 @@ def test_doctor_says_what_working_without_pools_costs(node: Node) -> None:
 def test_doctor_warns_about_versions_that_were_never_tested(node: Node, version: str, warns: bool) -> None:
     node.world.release = replace(node.world.release, version=version)
     findings = node.agent().examine()[0]
-    assert [f.evidence for f in findings if f.warns] == (
+    assert [f.evidence for f in findings if warned(f)] == (
         [f"this Paddock was tested with Proxmox VE 9, never with {version}"] if warns else []
     )
     assert any(version in f.evidence for f in findings if f.subject == "reached")
@@ -321,10 +405,10 @@ def test_doctor_warns_about_versions_that_were_never_tested(node: Node, version:
 @pytest.mark.parametrize(("days", "warns"), [(10, True), (300, False)])
 def test_doctor_warns_about_a_token_that_expires_soon(node: Node, days: int, warns: bool) -> None:
     node.world.access.tokens[DEPLOYER].expire = int(time.time()) + days * 86400
-    assert not [f for f in node.agent().examine()[0] if f.warns]  # it may not read this about itself
+    assert not [f for f in node.agent().examine()[0] if warned(f)]  # it may not read this about itself
     node.root("pveum", "acl", "modify", "/access/groups", "--users", "pooled@pve", "--roles", "PVEAuditor")
     node.root("pveum", "acl", "modify", "/access/groups", "--tokens", DEPLOYER, "--roles", "PVEAuditor")
-    told = [f.evidence for f in node.agent().examine()[0] if f.warns]
+    told = [f.evidence for f in node.agent().examine()[0] if warned(f)]
     assert [text.partition(" on ")[0] for text in told] == (["expires"] if warns else [])
 
 
@@ -333,6 +417,6 @@ def test_doctor_warns_about_a_pinned_certificate_that_is_renewed_soon(node: Node
     pinned = ":".join(["AB"] * 32)
     ends = int(time.time()) + days * 86400
     node.world.certificates = [CertificateInfo("pve-ssl.pem", pinned, notbefore=0, notafter=ends)]
-    told = [f for f in node.agent(fingerprint=pinned).examine()[0] if f.warns]
+    told = [f for f in node.agent(fingerprint=pinned).examine()[0] if warned(f)]
     assert [f.subject for f in told] == (["certificate"] if warns else [])
-    assert not [f for f in node.agent().examine()[0] if f.warns]
+    assert not [f for f in node.agent().examine()[0] if warned(f)]

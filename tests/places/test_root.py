@@ -18,6 +18,8 @@ from paddock.run.person import script
 from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 from places.test_requests import neighbours, written_to
+from pvebox.console import Console
+from pvebox.shell import run_lines
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plays root's own commands; chown among them takes root")
 
@@ -39,6 +41,11 @@ def obey(node: Node, agent: PaperAgent, *but: str) -> Callable[[], None]:
                 assert said.code == 0, (line, said)
 
     return act
+
+
+def pasted(node: Node, lines: Sequence[str]) -> int:
+    """Paste lines into the shell of the sandbox, as `paddock console | pvebox root` does; return its exit code."""
+    return run_lines(lines, lambda argv: Console(node.world).run(argv).code)
 
 
 def restarts(node: Node) -> int:
@@ -110,14 +117,22 @@ def test_up_without_waiting_fails_with_the_commands(node: Node) -> None:
     assert f"pct set {CATTLE} -mp1 {HOST},mp=/data" in caught.value.message
     assert "in the shell of node pve" in caught.value.message
     assert node.running == [CATTLE]
-    lines = list(script(node.agent(mounts=MOUNTS)))
+    lines = script(node.agent(mounts=MOUNTS)).lines
     assert lines[0].startswith("# bee: wait until root has added ")
-    for line in lines[1:]:
-        assert node.shell(line).code == 0, line
+    assert pasted(node, lines) == 0
     node.sent.clear()
     up(node.agent(patient=False, mounts=MOUNTS))
     assert not node.writes
-    assert list(script(node.agent(mounts=MOUNTS))) == ["# bee: nothing for root to do"]
+    assert script(node.agent(mounts=MOUNTS)).lines == ["# bee: nothing for root to do"]
+
+
+def test_a_printed_command_that_fails_makes_the_shell_of_the_sandbox_fail(node: Node) -> None:
+    with pytest.raises(NeedsPerson):
+        up(node.agent(patient=False, **WANTED))
+    lines = script(node.agent(**WANTED)).lines
+    node.root("pct", "stop", CATTLE)
+    node.root("pct", "destroy", CATTLE)
+    assert pasted(node, lines) != 0
 
 
 def test_up_restarts_the_machine_if_the_person_did_not(node: Node) -> None:

@@ -26,7 +26,7 @@ CASES = {
     ),
     "down": ("root-mounts-done", "data-all-is-well", "machine-lost-its-mark", "machine-has-snapshots", "former-id"),
     "forget": ("data-forget", "data-forget-shared-pet", "forget-cut-off-before", "forget-while-mounted"),
-    "cycle": ("template-refreshed", "root-mounts-done", "machine-is-protected"),
+    "cycle": ("template-refreshed", "template-changed", "root-mounts-done", "machine-is-protected"),
     "adopt": ("adopt-machine", "adopt-own-volume", "adopt-several-volumes", "adopt-own-volume-unasked"),
     "template": ("template-missing", "crash-while-building"),
     "save": ("archive-save", "archive-save-left-out", "archive-save-several-agents"),

@@ -36,7 +36,7 @@ def done(api: Api, method: str, path: str, token: str, /, **params: Json) -> Jso
 
 def make(api: Api, vmid: int, token: str, pool: str, /, **params: Json) -> None:
     made = {"ostemplate": TEMPLATE, "rootfs": "local-lvm:2", "features": "nesting=1", "unprivileged": 1}
-    done(api, "POST", LXC, token, vmid=vmid, pool=pool, **made, **params)
+    done(api, "POST", LXC, token, vmid=vmid, pool=pool, **{**made, **params})
 
 
 def make_outsider(api: Api, vmid: int) -> None:
@@ -64,6 +64,48 @@ def test_tokens_with_rights_on_two_pools_make_a_pet_and_a_machine(api: Api) -> N
     done(api, "POST", f"{LXC}/302/status/stop", DAILY)
     done(api, "DELETE", f"{LXC}/302", DAILY)
     assert (members(api, "paddock"), members(api, "paddock-state")) == ([301], [300])
+
+
+def with_a_memory(api: Api) -> None:
+    """A protected pet whose volume a stopped machine mounts, with a snapshot of the pet."""
+    make(api, 300, SETUP, "paddock-state", mp0="local-lvm:1,mp=/state", protection=1)
+    make(api, 301, DAILY, "paddock", mp0="local-lvm:vm-300-disk-1,mp=/state")
+
+
+def volumes(api: Api) -> set[str]:
+    return {volume.ref.name for volume in api.cluster.runtime.volumes.on("pve", "local-lvm")}
+
+
+def test_whoever_may_mount_a_volume_may_reassign_it_out_of_a_protected_container(api: Api) -> None:
+    """On Proxmox VE 9.2.11 `protection` is not looked at."""
+    with_a_memory(api)
+    make(api, 302, DAILY, "paddock")
+    order = {"volume": "mp0", "target-vmid": 302, "target-volume": "mp1"}
+    done(api, "POST", f"{LXC}/300/move_volume", DAILY, **order)
+    done(api, "DELETE", f"{LXC}/302", DAILY)
+    assert volumes(api) == {"vm-300-disk-0", "vm-301-disk-0"}
+
+
+def test_whoever_may_mount_a_volume_may_move_it_away_with_all_its_snapshots(api: Api) -> None:
+    """On Proxmox VE 9.2.11 only the snapshots of the borrower's own configuration are looked at."""
+    with_a_memory(api)
+    done(api, "POST", f"{LXC}/300/snapshot", "root@pam!sandbox", snapname="before")
+    assert "snap_vm-300-disk-1_before" in volumes(api)
+    order = {"volume": "mp0", "storage": "local-lvm", "delete": 1}
+    done(api, "POST", f"{LXC}/301/move_volume", DAILY, **order)
+    assert not [name for name in volumes(api) if "vm-300-disk-1" in name]
+    assert api.data("GET", f"{LXC}/300/config")["mp0"].startswith("local-lvm:vm-300-disk-1")
+
+
+@pytest.mark.parametrize("running", [False, True])
+def test_whoever_may_mount_a_volume_may_unpack_a_tree_onto_it(api: Api, *, running: bool) -> None:
+    """On Proxmox VE 9.2.11 this succeeds while a container runs on the volume too: they share one superblock."""
+    with_a_memory(api)
+    if running:
+        done(api, "POST", f"{LXC}/301/status/start", DAILY)
+    make(api, 302, DAILY, "paddock", rootfs="local-lvm:vm-300-disk-1")
+    done(api, "DELETE", f"{LXC}/302", DAILY)
+    assert "vm-300-disk-1" in volumes(api)
 
 
 def test_a_container_joins_its_pool_when_its_create_task_ends(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

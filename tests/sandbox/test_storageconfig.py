@@ -33,6 +33,48 @@ def test_a_new_storage_can_be_used_at_once_and_after_a_restart(api: Api) -> None
     assert "extra" in memory_cluster(api.directory).storages
 
 
+SLOW = {
+    "dir": {"path": "/mnt/slow"},
+    "nfs": {"server": "nas", "export": "/volume"},
+    "cifs": {"server": "nas", "share": "volume"},
+    "lvm": {"vgname": "tank"},
+}
+
+
+@pytest.mark.parametrize("kind", [*SLOW, "lvmthin"])
+def test_linked_clones_and_templates_are_as_the_type_of_the_storage_has_them(api: Api, kind: str) -> None:
+    """pve-storage's volume_has_feature: Plugin.pm for files, LVMPlugin.pm, LvmThinPlugin.pm."""
+    storage = "local-lvm" if kind == "lvmthin" else "slow"
+    if kind in SLOW:
+        root(api, "POST", "/storage", storage="slow", type=kind, content="rootdir", **SLOW[kind])
+    assert api.create(100, rootfs=f"{storage}:1").exitstatus == "OK"
+    container = "/nodes/pve/lxc/100"
+    root(api, "POST", f"{container}/template")
+    api.settle()
+    if kind == "lvm":
+        (task,) = [task for task in api.cluster.tasks.newest_first() if ":vztemplate:" in str(task.upid)]
+        assert task.exitstatus == "Template feature is not available for 'slow:vm-100-disk-0'"
+        assert "template" not in root(api, "GET", f"{container}/config")
+        return
+    assert root(api, "GET", f"{container}/config")["template"] == 1
+    linked = kind == "lvmthin"
+    assert root(api, "GET", f"{container}/feature", feature="clone") == {"hasFeature": int(linked)}
+    answer = api.ask("POST", f"{container}/clone", ROOT, newid=101)
+    base = "local-lvm:base-100-disk-0" if linked else "slow:100/base-100-disk-0.raw"
+    refused = f"Linked clone feature for '{base}' is not available"
+    assert (answer.status_code, answer.headers["x-pvebox-reason"]) == ((200, "OK") if linked else (500, refused))
+    api.settle()
+    assert api.task("POST", f"{container}/clone", newid=102, full=1, storage=storage).exitstatus == "OK"
+
+
+def test_a_share_is_the_same_on_all_nodes(tmp_path: Path) -> None:
+    api = Api(tmp_path / "two", nodes=("pve", "pve2"))
+    root(api, "POST", "/storage", storage="nas", type="nfs", content="rootdir", **SLOW["nfs"])
+    (shown,) = root(api, "GET", "/nodes/pve2/storage", storage="nas")
+    assert (shown["type"], shown["shared"], shown["active"]) == ("nfs", 1, 1)
+    assert root(api, "GET", "/storage/nas")["path"] == "/mnt/pve/nas"
+
+
 def test_a_storage_has_two_kinds_of_content_unless_others_are_named(api: Api) -> None:
     root(api, "POST", "/storage", **EXTRA)
     assert root(api, "GET", "/storage/extra")["content"] == "images,rootdir"
@@ -102,8 +144,16 @@ def test_the_storage_local_comes_back_with_its_defaults(api: Api) -> None:
             "create storage failed: unable to activate storage 'aa' - directory '/x' does not exist or is unreachable",
         ),
         (
-            {"storage": "aa", "type": "nfs", "server": "x", "export": "/y"},
-            "create storage failed: pvebox has the storage types dir, lvmthin only",
+            {"storage": "aa", "type": "rbd", "pool": "x"},
+            "create storage failed: pvebox has the storage types dir, nfs, cifs, lvm, lvmthin only",
+        ),
+        (
+            {"storage": "aa", "type": "nfs", "server": "x"},
+            "missing value for required option 'export'",
+        ),
+        (
+            {"storage": "aa", "type": "lvm", "vgname": "vg0"},
+            "create storage failed: no such volume group 'vg0'",
         ),
     ],
 )

@@ -8,10 +8,14 @@ from typing import Any, Final
 from paddock.checks.line import Line, Outcome
 from paddock.checks.subject import LEASE, Subject
 from paddock.runtimes.isolation import Isolation
+from paddock.visible import one_line
 
 _SETTLED: Final = 30  # seconds after a restart until the process counts as stable
 _AGAIN_AND_AGAIN: Final = 3  # restarts
 _MOST_OF_IT: Final = 0.95  # a kernel keeps some memory for itself
+_OWN: Final = frozenset({".paddock", "home", "lost+found"})  # the entries of a state
+_SYSTEM: Final = frozenset({"etc", "usr"})  # every archive of a system has them
+_SHOWN: Final = 8
 _OTHERS: Final = 0o007
 _GROUP: Final = 0o070
 
@@ -25,13 +29,20 @@ def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -
         hint = f"the agent must not run without its volume: `paddock cycle --only {subject.agent}` mounts it"
         yield Line.of("state.mounted", found["mounted"], evidence, hint, seconds)
     wrong = list(_loose(subject, found["folders"], _uid(subject, facts)))
+    hint = f"`paddock cycle --only {subject.agent}` repairs owners and modes; find out who changed them"
+    if subject.mounted and (entries := set(found.get("entries", ()))) >= _SYSTEM:
+        wrong.append(f"a system was unpacked onto {top}: {one_line(', '.join(sorted(entries - _OWN)[:_SHOWN]))}")
+        hint = (
+            "somebody used the volume as a root disk, which the API token can: replace the token, compare the memory"
+            " with a backup (`paddock drill`), and move what is foreign away as root"
+        )
     size, free = found.get("size", 0), found.get("free", 0)
     space = f"; {free >> 20}M of {size >> 20}M free"
     yield Line.of(
         "state.private",
         not wrong,
         "\n".join(wrong) or f"only the agent and root can enter {top}{space}",
-        f"`paddock cycle --only {subject.agent}` repairs owners and modes; find out who changed them",
+        hint,
         seconds,
     )
 

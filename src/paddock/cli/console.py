@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+
+import typer
 
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
+from paddock.errors import Exit
 
 
 @verb("paddock console | ssh root@node sh")
@@ -15,9 +19,12 @@ def console(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, as_
     from paddock.run.person import script
 
     with looking(file, only, sets) as agents:
-        found = {agent.name: list(script(agent)) for agent in agents}
+        found = {agent.name: script(agent) for agent in agents}
     if as_json:
-        told = {name: [line for line in lines if not line.startswith("#")] for name, lines in found.items()}
+        told = {name: [line for line in each.lines if not line.startswith("#")] for name, each in found.items()}
         print(json.dumps([{"agent": name, "commands": lines} for name, lines in told.items()], indent=2))
     else:
-        print("\n".join(line for lines in found.values() for line in lines))
+        print("\n".join(line for each in found.values() for line in each.lines))
+    if refused := [line for each in found.values() for line in each.refused]:
+        print("\n".join(refused), file=sys.stderr)  # a shell at the end of a pipe does not show comments
+        raise typer.Exit(Exit.FAILED)

@@ -130,11 +130,20 @@ def down(agent: Deployment, *, looked: bool = False) -> str:
 
 
 def cycle(agent: Deployment, *, looked: bool = False) -> str:
-    """Recreate an agent's machine; return a line about the result."""
+    """Recreate an agent's machine; return a line about the result.
+
+    What `up` needs for the new machine is looked at and built before the old one stops.
+    """
     with agent_lock(agent):
         located, disk = locate(agent), RootDisk(looked)
-        converge(located, lambda seen: plan_down(located, seen, disk, Goal.CYCLE))
+        want = want_of(resolve_or_refuse(located))
+        converge(located, lambda seen: _refused_if(want, plan_down(located, seen, disk, Goal.CYCLE)))
     return up(agent)
+
+
+def _refused_if(want: AgentWant | Refusal, plan: Plan) -> Plan:
+    """Return the plan, with a refusal if the agent could not be configured afterwards."""
+    return replace(plan, refusals=[*plan.refusals, want]) if isinstance(want, Refusal) else plan
 
 
 def plan_down(agent: Located, seen: Observation, disk: RootDisk, goal: Goal = Goal.DOWN) -> Plan:

@@ -53,6 +53,7 @@ class OnNode:
     docker: bool = False
     sizes: Sizes = Sizes()
     pet: int | None = None  # the number of the container that owns the state
+    templates: bool = True  # whether the storage can hold templates
 
 
 @frozen

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from paddock import clock
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
-from paddock.places.proxmox import first_access, tls
+from paddock.places.proxmox import cloning, first_access, tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.offers import NodeOffer, Storage
 from paddock.places.proxmox.survey import connect, survey, who
@@ -67,13 +67,14 @@ def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tu
         talk.tell("The node accepts the token. Asking what it offers …")
         offers = survey(client)
         node = _chosen_node(talk, offers.nodes)
-        storage, sizes = _storage(talk, node)
+        disk, sizes = _storage(talk, node)
         place = OnNode(
-            *(access.url, access.fingerprint, access.source, node.name, storage, _bridge(talk, node)),
+            *(access.url, access.fingerprint, access.source, node.name, disk.name, _bridge(talk, node)),
             base=_base(talk, node),
             docker=docker,
             sizes=sizes,
             pet=offers.next_free,
+            templates=cloning.has_templates(disk.type),
         )
         _wait_for_access(talk, client, access.token.reveal().partition("=")[0], place)
     key = choose_key(talk)
@@ -194,18 +195,25 @@ def _chosen_node(talk: Conversation, offers: Sequence[NodeOffer]) -> NodeOffer:
     return talk.choose(Question("--node", "Node", "Which node?", choices[0].value, choices), nodes.__getitem__)
 
 
-def _storage(talk: Conversation, node: NodeOffer) -> tuple[str, Sizes]:
+def _storage(talk: Conversation, node: NodeOffer) -> tuple[Storage, Sizes]:
     found = {each.name: each for each in node.disks}
     if not found:
         raise PaddockError(
             f"{node.name} has no storage for root disks that the token may see",
             hint="in Proxmox, a storage needs the content `rootdir`; then run the command again",
         )
-    choices = [Choice(each.name, f"{each.type}, {each.free // _GIB}G free") for each in found.values()]
+    choices = [Choice(each.name, _described(each)) for each in found.values()]
     question = Question(
         "--storage", "Storage", "Storage for the machines and the agents' memory", _first_with_room(node.disks), choices
     )
-    return talk.choose(question, lambda name: (name, sizes_on(found[name])))
+    chosen, sizes = talk.choose(question, lambda name: (found[name], sizes_on(found[name])))
+    if slow := cloning.cost(chosen.type):
+        talk.say(f"{chosen.name} ({chosen.type}) has {slow}. That takes longer and more space.")
+    return chosen, sizes
+
+
+def _described(storage: Storage) -> str:
+    return "; ".join(filter(None, (f"{storage.type}, {storage.free // _GIB}G free", cloning.cost(storage.type))))
 
 
 def _first_with_room(storages: Sequence[Storage]) -> str:

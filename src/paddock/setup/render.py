@@ -61,6 +61,8 @@ def _node(place: OnNode) -> Iterator[str]:
     yield f"      node: {scalar(place.node)}"
     yield _said(f"      token: {place.token}", "the API token")
     yield _said(f"      storage: {scalar(place.storage)}", "for root disks and the agent's state")
+    if not place.templates:
+        yield _said("      template: none", "this storage can hold no template")
     if place.base.url:
         yield "      base:                                # the node downloads it at the first `up`"
         yield f"        url: {scalar(place.base.url)}"

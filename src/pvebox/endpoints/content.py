@@ -78,21 +78,21 @@ def change_volume(call: Call) -> None:
 
 
 def _no_notes(storage: Storage) -> str:
-    if storage.type is StorageType.DIR:
+    if not storage.type.is_lvm:
         return "only backups can have notes"
-    plugin = "PVE::Storage::LvmThinPlugin"
+    plugin = f"PVE::Storage::{'LVM' if storage.type is StorageType.LVM else 'LvmThin'}Plugin"
     return f"volume notes are not supported for {plugin} at /usr/share/perl5/PVE/Storage/Plugin.pm line 1251."
 
 
 def _no_protection(storage: Storage) -> str:
-    if storage.type is StorageType.DIR:
+    if not storage.type.is_lvm:
         return "only backups support attribute 'protected'"
     return f"attribute 'protected' is not supported for storage type '{storage.type}'"
 
 
 def _no_size(storage: Storage, ref: VolumeRef) -> str:
     device = storage.device(ref.name)
-    if storage.type is StorageType.LVM_THIN:
+    if storage.type.is_lvm:
         lv = f"{storage.vgname}/{ref.name}"
         return f"can't get size of '{device}':   Failed to find logical volume \"{lv}\""
     return f"volume_size_info on '{storage.id}:{ref.name}' failed - no format"

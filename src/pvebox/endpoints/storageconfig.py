@@ -14,32 +14,41 @@ from ..routes import STORAGE, Call, anybody, api, having
 from ..schema import FormatError, Prop, Properties
 from ..storage import Storage, StorageType, storage_entry, storage_from
 
-# Proxmox's storage types. The sandbox has two of them.
+# Proxmox's storage types. The sandbox has some of them.
 _TYPES: Final = (
     *("btrfs", "cephfs", "cifs", "dir", "esxi", "iscsi", "iscsidirect"),
     *("lvm", "lvmthin", "nfs", "pbs", "rbd", "zfs", "zfspool"),
 )
+_FILES: Final = ("images", "rootdir", "vztmpl", "iso", "backup", "snippets", "none", "import")
 _CONTENT: Final = {
-    StorageType.DIR: ("images", "rootdir", "vztmpl", "iso", "backup", "snippets", "none", "import"),
-    StorageType.LVM_THIN: ("images", "rootdir"),
+    **dict.fromkeys((StorageType.DIR, StorageType.NFS, StorageType.CIFS), _FILES),
+    **dict.fromkeys((StorageType.LVM, StorageType.LVM_THIN), ("images", "rootdir")),
 }
-_REQUIRED: Final = {StorageType.DIR: ("path",), StorageType.LVM_THIN: ("thinpool", "vgname")}
+_REQUIRED: Final = {
+    StorageType.DIR: ("path",),
+    StorageType.NFS: ("export", "server"),
+    StorageType.CIFS: ("server", "share"),
+    StorageType.LVM: ("vgname",),
+    StorageType.LVM_THIN: ("thinpool", "vgname"),
+}
 _COMMON: Final = ("nodes", "disable", "content", "bwlimit")
+_OF_FILES: Final = (
+    *_COMMON,
+    "content-dirs",
+    "prune-backups",
+    "max-protected-backups",
+    "format",
+    "mkdir",
+    "create-base-path",
+    "create-subdirs",
+    "preallocation",
+    "snapshot-as-volume-chain",
+)
 _OPTIONAL: Final = {
-    StorageType.DIR: (
-        *_COMMON,
-        "content-dirs",
-        "shared",
-        "prune-backups",
-        "max-protected-backups",
-        "format",
-        "mkdir",
-        "create-base-path",
-        "create-subdirs",
-        "is_mountpoint",
-        "preallocation",
-        "snapshot-as-volume-chain",
-    ),
+    StorageType.DIR: (*_OF_FILES, "shared", "is_mountpoint"),
+    StorageType.NFS: (*_OF_FILES, "path", "options"),
+    StorageType.CIFS: (*_OF_FILES, "path", "options", "username", "domain", "subdir", "smbversion"),
+    StorageType.LVM: (*_COMMON, "shared", "saferemove"),
     StorageType.LVM_THIN: _COMMON,
 }
 _FLAG: Final = Prop(type="boolean", optional=True)
@@ -49,10 +58,12 @@ _NUMBERS: Final = frozenset(
 )
 # The thin pool of Proxmox's installer.
 _INSTALLED_POOL: Final = ("pve", "data")
+# A volume group that the simulated node has beside that of the installer.
+_EMPTY_GROUP: Final = "tank"
 
 
 def _content_type(text: str) -> None:
-    if text not in _CONTENT[StorageType.DIR]:
+    if text not in _FILES:
         raise FormatError(f"invalid content type '{text}'\n")
 
 
@@ -156,7 +167,7 @@ def create_storage(call: Call) -> dict[str, str]:
         raise OperationError(f"create storage failed: pvebox has the storage types {', '.join(StorageType)} only")
     _check_options(StorageType(kind), given)
     made = _defined(name, StorageType(kind), given)
-    if made.type is StorageType.DIR and not re.fullmatch(r"/[-/a-zA-Z0-9_.@]+", made.path):
+    if not made.type.is_lvm and not re.fullmatch(r"/[-/a-zA-Z0-9_.@]+", made.path):
         raise OperationError(f"illegal path for directory storage: {made.path}")
     if name in call.cluster.storages:
         raise OperationError(f"create storage failed: storage ID '{name}' already defined")
@@ -259,6 +270,12 @@ def _activate(call: Call, storage: Storage) -> None:
     others = list(call.cluster.storages.values())
     settings = storage.settings
     if storage.disabled:
+        return
+    if storage.type.is_share:
+        return
+    if storage.type is StorageType.LVM:
+        if storage.vgname != _EMPTY_GROUP:
+            raise OperationError(f"no such volume group '{storage.vgname}'")
         return
     if storage.type is StorageType.LVM_THIN:
         wanted = (storage.vgname, storage.thinpool)

@@ -13,7 +13,7 @@ from ..downloads import fetch
 from ..errors import ApiError, OperationError, ParameterError, PrivilegeError
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
-from ..storage import Storage, StorageType, parse_image_file, require_lvm_name
+from ..storage import Storage, parse_image_file, require_lvm_name
 from ..tasks import Task
 
 _STORAGE = "/nodes/{node}/storage/{storage}"
@@ -84,7 +84,7 @@ def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
             "size": volume.size,
             "content": "rootdir" if owner_exists else "images",
         }
-        if storage.type is StorageType.LVM_THIN:
+        if storage.type.is_lvm:
             yield {**shown, "ctime": str(volume.ctime)}
         else:
             yield {**shown, "ctime": volume.ctime, "used": volume.size, "parent": None}
@@ -174,7 +174,7 @@ def create_volume(call: Call) -> str:
     text = str(call.params["size"])
     # A size without a unit is in KiB.
     size = (formats.parse_size(text) or 0) * (1 if text[-1] in "MG" else 1024)
-    if storage.type is StorageType.LVM_THIN:
+    if storage.type.is_lvm:
         if call.text("format") not in (None, "raw"):
             raise OperationError(
                 f"unsupported format '{call.text('format')}' at /usr/share/perl5/PVE/Storage/LvmThinPlugin.pm line 102."

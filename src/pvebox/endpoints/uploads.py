@@ -10,7 +10,6 @@ from ..downloads import fetch
 from ..errors import OperationError, ParameterError
 from ..routes import STORAGE, Call, anybody, api, having
 from ..schema import Prop
-from ..storage import StorageType
 from ..tasks import Task
 from ..uploads import UPLOADED
 
@@ -44,7 +43,7 @@ def upload(call: Call) -> str:
     storage, content = cluster.storage(str(call.params["storage"])), str(call.params["content"])
     if storage.disabled:
         raise OperationError(f"storage '{storage.id}' is disabled")
-    if storage.type is not StorageType.DIR:
+    if storage.type.is_lvm:
         raise OperationError(f"can't upload to storage type '{storage.type}'")
     data = UPLOADED.get()
     if data is None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from paddock.checks.machine.files import owner, text
 from paddock.checks.machine.processes import all_pids
 
 Json = dict[str, Any]
+ENTRIES = 100  # of the top of a state, which has three
 
 
 def state(folders: list[str]) -> Json:
@@ -19,6 +21,7 @@ def state(folders: list[str]) -> Json:
         disk = os.statvfs(folders[0])
         found["size"], found["free"] = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
         found["files_free"] = disk.f_favail if disk.f_files else None
+        found["entries"] = sorted(islice(os.listdir(folders[0]), ENTRIES))
     return found
 
 

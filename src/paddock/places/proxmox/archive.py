@@ -13,7 +13,7 @@ from typing import Final, Self
 from paddock.frozen import frozen
 from paddock.places import Archive, MachineWant
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import identity, membership
+from paddock.places.proxmox import cloning, identity, membership
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import (
@@ -187,7 +187,7 @@ def read_steps(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Pro
         "reader.clone",
         f"clone machine {order.reader} from {source}, to read container {order.spare}",
         reason,
-        _clone(node, want, order),
+        _clone(node, want, order, seen),
         needs_place_lock=True,
     )
     yield Step("reader.start", f"start machine {order.reader}", reason, Start(order.reader))
@@ -223,12 +223,14 @@ def _restored(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, storage: s
     }
 
 
-def _clone(node: ProxmoxSpec, want: MachineWant, order: ReadOrder) -> CloneReader:
+def _clone(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: ProxmoxSeen) -> CloneReader:
+    root = order.template.mount("rootfs") if order.template else None
     clone: dict[str, str | int] = {
         "newid": order.reader,
         "hostname": f"{want.agent}-reader",
         "description": str(Mark(Role.READER, want.id)),
         **({"pool": node.pools.machines} if node.pools else {}),
+        **cloning.order(order.template, node, root.storage if root else node.storage, seen),
     }
     mac = templates.mac(f"{want.agent}-reader", order.reader)
     params: dict[str, str | int] = {

@@ -116,8 +116,7 @@ class Archiver(Containers):
             raise Refused(f"{template.name} is not a template of Paddock")
         notes = str(replace(mark, host_key=template.mark.host_key))
         claimed = {"description": self._claim(_READING).written_into(notes)}
-        with self._making(action.vmid):
-            self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **claimed})
+        self._clone_template(action.vmid, template, {**action.clone, **claimed})
         made = self._expected.record_created(action.vmid, mark)
         mounted = {MOUNT_KEY: f"{got[action.volume.name]},mp={action.mount}"}
         self._put(self.read(action.vmid), {**action.params, **mounted})

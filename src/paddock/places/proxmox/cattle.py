@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from paddock.places import MachineWant
+from paddock.places.proxmox import cloning, root_work
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import root_work
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     TEMPLATE,
@@ -213,6 +213,7 @@ def clone_steps(
     made_from: str,
     template: LxcContainer | None,
     attach: Sequence[Step],
+    seen: ProxmoxSeen,
 ) -> Iterator[Step]:
     """Yield the steps to a machine cloned from ``template``; None means the one that the same plan builds."""
     clone: dict[str, str | int] = {
@@ -220,11 +221,9 @@ def clone_steps(
         "hostname": want.spec.machine.hostname or want.agent,
         "description": _notes(want, made_from),
         **({"pool": node.pools.machines} if node.pools else {}),
+        **cloning.order(template, node, want.spec.machine.storage or node.storage, seen),
     }
     root = template.mount("rootfs") if template else None
-    storage, there = want.spec.machine.storage or node.storage, root.storage if root else node.storage
-    if storage != there:
-        clone |= {"full": 1, "storage": storage}  # a linked clone would be on the storage of its template
     found = str(template.config.get("features", "")) if template else FEATURES
     params = settings(node, want, vmid) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
     number = template.vmid if template else TEMPLATE

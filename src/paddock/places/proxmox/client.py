@@ -16,7 +16,7 @@ from paddock.clock import Wait
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.places.proxmox import tls
-from paddock.places.proxmox.errors import CONTINUE, AnswerLost, api_error
+from paddock.places.proxmox.errors import AFTERWARDS, CONTINUE, AnswerLost, api_error
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
@@ -135,7 +135,7 @@ class Client:
         message = mask(f"the task {name} failed: {outcome}\n{tail}")
         if outcome == _CUT_OFF:
             raise TaskCutOff(message, hint=f"the node may have gone down during the task; {CONTINUE}")
-        raise TaskFailed(message, hint=f"the log above is Proxmox's own; afterwards {CONTINUE}")
+        raise TaskFailed(message, hint=f"the log above is Proxmox's own; {AFTERWARDS}")
 
     def task_log(self, upid: str) -> list[str]:
         """Return all lines of a task's log."""

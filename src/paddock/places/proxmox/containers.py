@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from paddock import __version__
 from paddock.errors import PaddockError, Refused, WorldChanged
+from paddock.places.proxmox import cloning
 from paddock.places.proxmox.claim import AGAIN, Claim, without_claim
 from paddock.places.proxmox.client import Client, NotReached, TaskCutOff
 from paddock.places.proxmox.errors import Exists, Forbidden, NoContainer
@@ -19,6 +20,8 @@ from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.observe import await_tasks
 from paddock.places.proxmox.seen import LxcContainer
 
+_CLONING: Final = 600.0
+_COPYING: Final = 3600.0  # of gigabytes, on a slow storage
 _AT_WORK: Final = timedelta(minutes=5)
 
 
@@ -52,6 +55,17 @@ class Containers:
         if container.mark is None:
             raise Refused(f"the mark of {container.name} is gone from its notes")
         return container, container.mark
+
+    def _clone_template(self, vmid: int, template: LxcContainer, order: Mapping[str, str | int]) -> None:
+        """Clone a template, as a full copy where its storage has no linked clones."""
+        order = cloning.as_possible(self._client, template, order)
+        if "full" in order:
+            self._reporter(f"container {vmid} becomes a full copy of template {template.vmid}, which takes a while")
+        with self._making(vmid):
+            path = f"{self._path}/{template.vmid}/clone"
+            ended = self._client.task("POST", path, order, deadline=_COPYING if "full" in order else _CLONING)
+        for warning in ended.warnings:
+            self._reporter(warning)
 
     def _task(self, method: str, path: str, params: Mapping[str, str | int] | None = None) -> None:
         for warning in self._client.task(method, path, params).warnings:

@@ -11,7 +11,7 @@ from paddock import clock
 from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable
 from paddock.places import Finding, MachineWant
-from paddock.places.proxmox import access
+from paddock.places.proxmox import access, cloning
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError
@@ -62,10 +62,12 @@ class NodeDoctor:
             without = [privilege for other, privilege in lacks if other == grant]
             findings.append(_granted(grant, without, needed_now=setup_needed))
         findings += self._excess(wanted, seen)
+        findings += self._templates(wants, seen)
         works = dict.fromkeys(grant.work for grant, _ in lacks if grant.work == access.DAILY or setup_needed)
         remedies = access.pool_commands(seen.hidden.pools)
         remedies += [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self.token_id))]
         for want in wants:
+            findings.append(_out_of_reach(want))
             findings += self._root_findings(want, seen)
         return findings, ["as root on the node:", *remedies] if remedies else []
 
@@ -89,6 +91,14 @@ class NodeDoctor:
         if more:
             shown = "; ".join(more[:_SHOWN]) + (f"; and {len(more) - _SHOWN} more" if len(more) > _SHOWN else "")
             yield Finding("token", True, f"may do more than it needs: {shown}", warns=True)
+
+    def _templates(self, wants: Sequence[MachineWant], seen: ProxmoxSeen) -> Iterator[Finding]:
+        """Yield what a new machine costs, if the storage does not link it to its template."""
+        storage, kind = self.node.storage, seen.capacity.types.get(self.node.storage, "")
+        if any(want.template for want in wants) and (slow := cloning.cost(kind)):
+            kept = cloning.has_templates(kind)
+            hint = None if kept else "write `template: none` for this place, or use another storage"
+            yield Finding(f"storage {storage}", kept, f"{kind} has {slow}", hint, warns=kept)
 
     def _expiry(self) -> Iterator[Finding]:
         """Yield a warning if the token ends soon. Few tokens may read that: it takes Sys.Audit on /access/groups."""
@@ -137,6 +147,23 @@ def _version(version: str) -> Iterator[Finding]:
     if version.partition(".")[0] != _TESTED:
         evidence = f"this Paddock was tested with Proxmox VE {_TESTED}, never with {version}"
         yield Finding("version", True, evidence, warns=True)
+
+
+def _out_of_reach(want: MachineWant) -> Finding:
+    """Return what the daily roles allow against the state, and whether a backup is out of the token's reach.
+
+    A machine can mount a volume only if the token has VM.Config.Disk on the owner. With it, Proxmox also lets a token
+    reassign the volume of a protected pet and delete it, or use it as the root disk of another container.
+    """
+    can = "whoever has the token can delete or overwrite it"
+    to = want.spec.backup.to if want.spec.backup else None
+    subject = f"memory of {want.agent}"
+    if to is None:
+        return Finding(subject, True, f"{can}, and there is no backup", warns=True)
+    if to.proxmox:
+        also = f"and its backups on {to.proxmox.storage}: keep one in a folder or with restic"
+        return Finding(subject, True, f"{can}, {also}", warns=True)
+    return Finding(subject, True, f"{can}, but not its backups")
 
 
 def _pet(want: MachineWant, seen: ProxmoxSeen) -> int | None:

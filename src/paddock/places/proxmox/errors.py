@@ -12,6 +12,10 @@ from paddock.errors import PaddockError, WorldChanged
 CONTINUE: Final = "run the same command again: it continues where this run stopped"
 
 
+# For what failed on the node: it fails again until somebody has removed the cause.
+AFTERWARDS: Final = "once its cause is removed, the same command continues where this run stopped"
+
+
 class ApiError(PaddockError):
     """Proxmox refused a request; carries its message and the error of each parameter."""
 
@@ -123,4 +127,4 @@ def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) ->
     for pattern, kind in _BY_TEXT:
         if pattern.search(reason):
             return kind(what, status, reason, errors)
-    return ApiError(what, status, reason, errors, hint=f"the message is Proxmox's own; afterwards {CONTINUE}")
+    return ApiError(what, status, reason, errors, hint=f"the message is Proxmox's own; {AFTERWARDS}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from paddock.frozen import frozen
+from paddock.places.proxmox.cloning import LINKED
 from paddock.visible import one_line
 
 # Systems that docs/hosts.md names: they have systemd, glibc and a Python that the code of agents runs with.
@@ -18,8 +19,6 @@ _NODE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?")
 _VOLUME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*:vztmpl/([A-Za-z0-9][A-Za-z0-9_.+-]*)")
 _URL: Final = re.compile(r"https?://[^/\s@]+/[^\s?#]*")
 _SHA512: Final = re.compile(r"[0-9a-fA-F]{128}")
-# Types that clone a volume at once, so that a machine is made from a template in seconds.
-_CLONING: Final = frozenset({"lvmthin", "zfspool", "rbd", "btrfs"})
 
 Row = Mapping[str, Any]
 
@@ -107,7 +106,7 @@ def storages(rows: Iterable[Row], content: str) -> tuple[Storage, ...]:
         and _number(row.get("active")) == 1
         and _number(row.get("enabled", 1)) == 1
     ]
-    return tuple(sorted(found, key=lambda each: (each.type not in _CLONING, -each.free, each.name)))
+    return tuple(sorted(found, key=lambda each: (each.type not in LINKED, -each.free, each.name)))
 
 
 def bridges(rows: Iterable[Row]) -> tuple[Bridge, ...]:

@@ -10,13 +10,23 @@ from typing import Final
 from paddock.frozen import frozen
 from paddock.places import Archive, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
-from paddock.places.proxmox import archive, capacity, forget, identity, leftovers, membership, pet_steps, root_work
+from paddock.places.proxmox import (
+    archive,
+    capacity,
+    cloning,
+    forget,
+    identity,
+    leftovers,
+    membership,
+    pet_steps,
+    root_work,
+)
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
-from paddock.places.proxmox.actions import AttachCache, DownloadBase, Reach
+from paddock.places.proxmox.actions import AttachCache, CreateBuilder, DownloadBase, Reach
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.actions import CheckRootSize, CheckStateSize, Ref
@@ -129,6 +139,8 @@ class NodePlanner:
         ]
         notes += caches.difference_notes(want, owner)
         notes += capacity.network_notes(want, seen, self.node)
+        if cattle is None and want.template:
+            notes += cloning.notes(want.spec.machine.storage or self.node.storage, seen)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
         steps += self._root_steps(want, cattle, vmid, template, builder, used)
         reached = any(isinstance(step.action, Reach) for step in steps)  # which removes the claim of a machine
@@ -198,12 +210,13 @@ class NodePlanner:
         template = templates.newest(want.template, seen)
         if builder is not None:
             yield from self.build(want, seen, builder, epoch=1)
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach)
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach, seen)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """Return the steps to a new template."""
         if want.template is None:
             return []
+        cloning.check_templates(self.node, seen)
         return templates.build_steps(want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key)
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
@@ -226,12 +239,28 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def cycle(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
-        """Plan to destroy the machine; refused if no machine could be created afterwards."""
+        """Plan to destroy the machine; refused if no machine could be created afterwards.
+
+        A missing template is built first, while the machine still runs.
+        """
         plan = self.down(want, seen)
         if plan.refusals:
             return plan
-        again = self.up(want, seen.without(seen.cattle_of(want.id)))
-        return replace(plan, refusals=again.refusals, then=again.steps)
+        try:
+            build = self._missing_template(want, seen)
+        except CannotPlan as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+        taken = {step.action.vmid for step in build if isinstance(step.action, CreateBuilder)}
+        again = self.up(want, replace(left := seen.without(seen.cattle_of(want.id)), taken=left.taken | taken))
+        then = [step for step in again.steps if step.id not in {each.id for each in build}]
+        return replace(plan, steps=[*build, *plan.steps], refusals=again.refusals, then=then)
+
+    def _missing_template(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
+        """Return the steps to the template that a new machine would be cloned from, if it does not exist yet."""
+        if want.template is None or templates.newest(want.template, seen):
+            return []
+        download = self._download() if seen.base_missing else []
+        return [*download, *self.build(want, seen, next(_free_ids(want, seen)), epoch=1)]
 
     def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:
         """Yield notes about directories that are kept on the node, and work that root must repeat for a new machine."""

@@ -110,7 +110,8 @@ def _capacity(client: Client, *, asks_networks: bool) -> Capacity:
     free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
     bridges = client.get(f"/nodes/{client.node}/network", {"type": "any_bridge"}) if asks_networks else []
     networks = {str(row["iface"]): str(row["cidr"]) for row in bridges if row.get("address") and "cidr" in row}
-    return Capacity(int(memory) if memory else None, free, networks)
+    types = {str(row["storage"]): str(row.get("type", "")) for row in storages}
+    return Capacity(int(memory) if memory else None, free, networks, types)
 
 
 def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContainer | None:

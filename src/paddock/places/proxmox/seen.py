@@ -208,6 +208,7 @@ class Capacity:
     memory: int | None = None  # bytes of the node
     storages: Mapping[str, int] = field(default_factory=dict)  # bytes free on each
     networks: Mapping[str, str] = field(default_factory=dict)  # the node's address with its prefix, by bridge
+    types: Mapping[str, str] = field(default_factory=dict)  # of the storages
 
 
 @frozen

@@ -98,9 +98,8 @@ def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key
         "the template contains them",
         InstallContents(),
     )
-    yield Step(
-        "template.seal", f"convert builder {vmid} to template {template.id}", "machines are cloned from it", Seal(vmid)
-    )
+    title, reason = f"convert builder {vmid} to template {template.id}", "machines are cloned from it"
+    yield Step("template.seal", title, reason, Seal(vmid), needs_place_lock=True)  # runs of other agents wait for it
 
 
 def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:

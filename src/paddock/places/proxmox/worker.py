@@ -276,8 +276,7 @@ class Worker(Containers):
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
         marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
-        with self._making(action.vmid):
-            self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
+        self._clone_template(action.vmid, template, {**action.clone, **marked})
         made = self._made(action.vmid, notes)
         self._settle_machine(action.vmid, notes, _resolve(action.volume, got), action.mount, action.params)
         return made
