@@ -15,6 +15,7 @@ from levels import by_level
 from paddock.errors import PaddockError
 from paddock.run import rollback, upgrading, verbs
 from paddock.run.saved_states import destination_of_states
+from paddock.run.status import Status
 from paddock.runtimes.process.runtime import ForegroundProcess
 from run.account_agent import BROKEN, NEW, OLD, Account, Killed
 
@@ -117,6 +118,19 @@ def test_a_rollback_tells_what_is_lost_and_saves_it(account: Account) -> None:
     assert "news" not in account.program.knows()[1]
     assert verbs.plan(account.agent(OLD)).empty
     assert [each.about["version"] for each in destination_of_states(account.agent(OLD)).backups()] == [OLD, NEW]
+
+
+def test_status_and_plan_say_where_an_agent_goes_back_to(account: Account) -> None:
+    verbs.up(account.agent(NEW))
+    upgrading.begin_rollback(account.agent(NEW))
+    way = f"bee is on its way back from {NEW} to {OLD}"
+    assert Status.of(account.agent(NEW)).drift == way
+    assert "state.swap" in [step.id for step in verbs.plan(account.agent(NEW)).steps]
+    destination = destination_of_states(account.agent(NEW))
+    destination.remove(destination.backups())
+    assert Status.of(account.agent(NEW)).drift == way
+    with pytest.raises(PaddockError, match="is not here"):
+        verbs.plan(account.agent(NEW))
 
 
 Verb = Callable[[Account], object]

@@ -49,11 +49,14 @@ class NotSaved(PaddockError):
     """The state that is to be replaced could not be saved, so it was not replaced."""
 
 
-class GoesBack(Exception):
+class GoesBack(PaddockError):
     """The machine records that the agent is on its way back to the version before."""
 
-    def __init__(self, upgrade: Upgrade) -> None:
-        super().__init__(upgrade)
+    def __init__(self, agent: str, upgrade: Upgrade) -> None:
+        after, before = one_line(upgrade.after), one_line(upgrade.before)
+        super().__init__(
+            f"{agent} is on its way back from {after} to {before}", hint=f"`paddock up --only {agent}` ends it"
+        )
         self.upgrade = upgrade
 
 
