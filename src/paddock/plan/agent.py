@@ -20,7 +20,7 @@ from paddock.plan.actions import (
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
 from paddock.plan.namesakes import NamesakesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
-from paddock.plan.upgrades import Upgrade
+from paddock.plan.upgrades import Housing, Upgrade
 from paddock.visible import one_line
 
 _NIXOS: Final = "nixos"
@@ -30,7 +30,7 @@ _RECORDS: Final = frozenset(
         *("package", "installer", "system", "init", "tree", "bundle", "answered", "pending", "secrets"),
         *("holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
-        *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade"),
+        *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade", "housing"),
         *("account", "unit", "said", "engine", "info", "image", "container", "layer"),
         *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
@@ -95,6 +95,7 @@ class AgentSeen:
     changed: Sequence[str] = ()  # files that the file overwrites, and that are not as Paddock wrote them
     ran: str = ""  # the version of the code that last ran on the state
     upgrade: Upgrade | None = None  # the last change of the version
+    housing: Housing = Housing()  # what the current bundle runs in
     holder: str | None = None
     account: str = ""  # of the current bundle, in the form of the wanted one
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
@@ -137,6 +138,7 @@ class AgentSeen:
             changed=tuple(value for name, value in pairs if name == "state.changed"),
             ran=values.get("state.ran", ""),
             upgrade=Upgrade.from_lines([value for name, value in pairs if name == "upgrade"]),
+            housing=Housing.from_record(values.get("housing", "")),
             holder=values.get("holder"),
             account=values.get("account", ""),
             room=_two_numbers(values.get("room", "")),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,8 @@ from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.plan.actions import SaveState
 from paddock.plan.agent import AgentSeen
-from paddock.plan.upgrades import Upgrade
+from paddock.plan.container import ENGINES
+from paddock.plan.upgrades import Housing, Upgrade
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
@@ -22,13 +23,16 @@ from paddock.run.resolve import Located, locate
 from paddock.run.saved_states import destination_of_states, destinations_of_states, keeps_streams
 from paddock.run.sending import about, send
 from paddock.runtimes import machine
+from paddock.spec.models import RuntimeName
 from paddock.visible import one_line
 
 _KEPT: Final = 2  # saved states of each agent in Paddock's own folder
 
 # The machine says these, and they get into the file.
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)*")
-_IMAGE: Final = re.compile(r"image ([a-z0-9][A-Za-z0-9._/:@-]*)")
+_REFERENCE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]*")
+_IMAGE: Final = re.compile(rf"image ({_REFERENCE.pattern})")
+_RUNTIMES: Final = frozenset({"systemd", *ENGINES})
 
 Bring = Callable[[Deployment], str]
 
@@ -82,6 +86,7 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
             "backup": backup.name,
             "where": one_line(destination.shown),
             "at": at,
+            **({"runtime": seen.housing.runtime, "base": seen.housing.base} if seen else {}),
         }
         _record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
     if not keeps_streams(agent):
@@ -157,7 +162,7 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
         return None
     if found.ran and found.ran != located.version and found.installed and not found.active and not found.goes_back:
         try:
-            bring(as_version(agent, found.ran))
+            bring(as_version(agent, found.ran, found.housing))
         except PaddockError as other:
             raise PaddockError(
                 f"{failure.message}\n{agent.name} was stopped, and does not start with {found.ran}:\n{other.message}",
@@ -221,7 +226,7 @@ def as_before(agent: Deployment, last: Upgrade) -> Deployment:
         length=backup.about.get("length"),
         of={"agent": str(agent.id), "kind": agent.spec.kind},
     )
-    return replace(as_version(agent, last.before), incoming=incoming, rollback=last)
+    return replace(as_version(agent, last.before, last.housing), incoming=incoming, rollback=last)
 
 
 def _saved(agent: Deployment, last: Upgrade) -> tuple[Destination, Backup]:
@@ -237,19 +242,38 @@ def _saved(agent: Deployment, last: Upgrade) -> tuple[Destination, Backup]:
     )
 
 
-def as_version(agent: Deployment, version: str) -> Deployment:
-    """Return an agent with another version of its code."""
+def as_version(agent: Deployment, version: str, housing: Housing) -> Deployment:
+    """Return an agent with another version of its code, in what that version ran in."""
+    if housing.runtime in _RUNTIMES:
+        runtime = RuntimeName(housing.runtime)
+        agent = replace(agent, spec=agent.spec.model_copy(update={"runtime": runtime}))
     if image := image_of(version):
-        container = agent.spec.container.model_copy(update={"image": image, "base": None, "archive": None})
         # The version in the file is that of another image.
         unknown = {"version": None} if "version" in type(agent.spec).model_fields else {}
-        return replace(agent, spec=agent.spec.model_copy(update={"container": container, **unknown}))
+        return _in_container(agent, unknown, image=image)
     if not _VERSION.fullmatch(version):
         raise PaddockError(
             f"{agent.name} ran with {one_line(version)}, which Paddock cannot install again by itself",
             hint="write its package or image into the file, then run `paddock up`",
         )
-    return replace(agent, spec=agent.spec.model_copy(update={"version": version, "package": None}))
+    known = {"version": version, "package": None}
+    if moves_to(agent, housing):
+        return _in_container(agent, known, base=housing.base)
+    return replace(agent, spec=agent.spec.model_copy(update=known))
+
+
+def moves_to(agent: Deployment, housing: Housing) -> bool:
+    """Whether the file names another image than the base that the code is to run in."""
+    if not _REFERENCE.fullmatch(housing.base):
+        return False
+    container = locate(agent).runtime.container
+    return container is not None and (container.brings_code or container.image.name != housing.base)
+
+
+def _in_container(agent: Deployment, update: Mapping[str, str | None], **image: str) -> Deployment:
+    """Return an agent with this image or this base, by a name that the engine of its machine knows."""
+    container = agent.spec.container.model_copy(update={"image": None, "base": None, "archive": None, **image})
+    return replace(agent, spec=agent.spec.model_copy(update={"container": container, **update}))
 
 
 def image_of(version: str) -> str | None:
