@@ -27,7 +27,7 @@ _NIXOS: Final = "nixos"
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
-        *("package", "installer", "system", "init", "tree", "bundle", "answered", "pending", "secrets"),
+        *("package", "installer", "system", "init", "tree", "bundle", "answered", "before", "pending", "secrets"),
         *("holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade", "housing"),
@@ -82,6 +82,7 @@ class AgentSeen:
     trees: frozenset[str] = frozenset()
     bundle_id: str = ""
     answered: str = ""  # the bundle that was last verified
+    before: str = ""  # the bundle that was verified before the agent was changed, while the change is not verified
     secrets: str = ""
     pending: bool = False  # a run was interrupted between switching the bundle and restarting the agent
     init: str = ""
@@ -125,6 +126,7 @@ class AgentSeen:
             trees=frozenset(value for name, value in pairs if name == "tree"),
             bundle_id=values.get("bundle", ""),
             answered=values.get("answered", ""),
+            before=values.get("before", ""),
             init=values.get("init", ""),
             secrets=values.get("secrets", ""),
             pending="pending" in values,

@@ -11,6 +11,7 @@ from paddock import clock
 from paddock.backups import REPLACED, UPGRADE, Backup, Destination
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
+from paddock.plan import verbs as plans
 from paddock.plan.actions import SaveState
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import ENGINES
@@ -19,6 +20,7 @@ from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
 from paddock.run.observe import observe, reach
+from paddock.run.perform import carry_out
 from paddock.run.resolve import Located, locate
 from paddock.run.saved_states import destination_of_states, destinations_of_states, keeps_streams
 from paddock.run.sending import about, send
@@ -43,6 +45,10 @@ class RolledBack(PaddockError):
     def __init__(self, message: str, version: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.version = version
+
+
+class WentBack(PaddockError):
+    """A change failed, and the agent has its configuration from before again."""
 
 
 class Stays(PaddockError):
@@ -122,12 +128,35 @@ def brought_up(agent: Deployment, bring: Bring) -> str:
     except PaddockError as failure:
         begun = _begin_to_go_back(agent, failure, bring)
         if begun is None:
-            raise
+            raise _configured_as_before(agent, failure) from None
         last = begun
     told = _go_back(agent, last, bring)
     if locate(agent).version == last.before:
         return told
     raise _rolled_back(agent.name, last)
+
+
+def _configured_as_before(agent: Deployment, failure: PaddockError) -> PaddockError:
+    """Give an agent what it was last verified with, if a change of it failed; return the error to raise."""
+    located = locate(agent)
+    try:
+        seen = observe(located)
+    except PaddockError:
+        return failure  # the world is not known: the next run continues
+    found = seen.agent
+    if found is None or not found.before or found.unproven or (found.goes_back and not found.went_back):
+        return failure  # nothing was changed, or the state is not one of the version before
+    try:
+        carry_out(located, plans.back(agent.name, found), seen)
+    except PaddockError as other:
+        return PaddockError(
+            f"{failure.message}\n{agent.name} does not run with its configuration from before either:\n{other.message}",
+            hint=failure.hint,
+        )
+    return WentBack(
+        f"{agent.name} runs with its configuration from before again, because the new one failed:\n{failure.message}",
+        hint=failure.hint,
+    )
 
 
 def _rolled_back(agent: str, last: Upgrade) -> RolledBack:
@@ -191,7 +220,11 @@ def _go_back(agent: Deployment, last: Upgrade, bring: Bring) -> str:
         if _stays(agent):
             message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}{why}"
             raise Stays(message, hint=failure.hint) from None
+        # The rest of the file may be what fails.
+        failure = _configured_as_before(agent, failure)
         message = f"{agent.name} has {last.before} and its state from before again, and does not work with them:"
+        if isinstance(failure, WentBack):
+            message = f"{agent.name} has {last.before} and its state from before again:"
         raise PaddockError(
             f"{message}\n{failure.message}{why}", hint=failure.hint or "`paddock up` goes on from here"
         ) from None

@@ -19,7 +19,11 @@ observe_agent() { # PACKAGE...
     observe_housing
     report init "$(cat /proc/1/comm)"
     [ ! -e "$root/pending" ] || report pending yes
-    [ ! -e "$root/answered" ] || report answered "$(cat "$root/answered")"
+    if [ -e "$root/answered" ]; then
+        report answered "$(cat "$root/answered")"
+    elif [ -e "$root/before/bundle" ]; then
+        report before "$(cat "$root/before/bundle")"
+    fi
     for tree in "$store"/*/manifest; do
         [ ! -e "$tree" ] || { tree=${tree%/manifest} && report tree "${tree##*/}"; }
     done

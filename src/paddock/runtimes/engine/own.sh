@@ -12,6 +12,22 @@ is_ours() { # ENGINE CONTAINER ID
         [ "${whose:-$3}" = "$3" ]
 }
 
+# The container that a new one replaces is kept as CONTAINER.before until the agent was verified with the new one. It has
+# the software that was installed in it. No id has a dot.
+keep_former() { # ENGINE CONTAINER ID; the container is stopped
+    if is_ours "$1" "$2.before" "$3"; then
+        drop_container "$1" "$2" "$3"
+    elif is_ours "$1" "$2" "$3"; then
+        "$1" rename "$2" "$2.before"
+    fi
+}
+
+put_back() { # ENGINE CONTAINER ID; the container is stopped
+    is_ours "$1" "$2.before" "$3" || return 0
+    drop_container "$1" "$2" "$3"
+    "$1" rename "$2.before" "$2"
+}
+
 drop_container() { # ENGINE CONTAINER ID
     ! is_ours "$1" "$2" "$3" || "$1" rm --force --volumes "$2" >/dev/null
 }

@@ -128,6 +128,9 @@ class Engine:
     def apply(self, bundle_id: str) -> Sequence[str]:
         return script("engine/apply.sh", [self._units.manager, self._root, bundle_id, former_ids(self.formers)])
 
+    def back(self) -> Sequence[str]:
+        return self._units.back()
+
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         return self._units.rename(former, mounted=mounted)
 
@@ -155,7 +158,7 @@ class Engine:
         return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self._root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return self._with(script("engine/verified.sh", [self._root, bundle_id]))
+        return self._with(script("engine/verified.sh", [self._root, bundle_id, str(self.agent)]))
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         arguments = [self.container.engine.program, self.container.name, self._root, *argv]
