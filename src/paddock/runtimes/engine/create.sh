@@ -13,7 +13,7 @@ manager=$1 root=$2 id=$3 replace=$4 formers=$5
 . ./systemd/manager.sh
 . ./systemd/prepare.sh
 . ./systemd/units.sh
-. ./engine/layered.sh
+. ./engine/creation.sh
 
 receive
 if [ -z "$replace" ] && "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1; then
@@ -31,15 +31,7 @@ if [ "$(label "$ENGINE" "$CONTAINER.before" paddock.identity)" = "$identity" ] &
     rm -rf "$root/incoming"
     exit
 fi
-image=$IMAGE
-[ -z "$TREE" ] || image=$(with_python "$IMAGE")
-# The entrypoint of the image, one word a line.
-"$ENGINE" image inspect --format '{{range .Config.Entrypoint}}{{println .}}{{end}}' "$image" >"$root/incoming/entrypoint"
-set --
-while IFS= read -r word; do
-    [ -z "$word" ] || set -- "$@" "$word"
-done <"$root/incoming/entrypoint"
-sh "$root/incoming/bundle/create" "$CONTAINER.new" "$image" "$@" >/dev/null
+create_from "$root/incoming/bundle" "$CONTAINER.new"
 stop_container_unit
 # Someone may have started it without its unit.
 ! is_ours "$ENGINE" "$CONTAINER" "$AGENT" || "$ENGINE" stop --time "$STOP_SECONDS" "$CONTAINER" >/dev/null

@@ -80,7 +80,7 @@ class Engine:
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
             start, processes = "engine/start_image.sh", {"main": _main(contract)}
         name, required, search = self._units.unit("container"), self._units.required, self._units.search
-        described = (self.agent.name, container.name, container.engine, required, self.paths.etc, search)
+        described = (self.agent.name, container.engine, required, self.paths.etc, search)
         units = {name: unit(*described, rendered.processes)}
         limits = self._units.limits(workload, self.spec.user.uid, neighbours)
         more = container.variables(rendered)
@@ -89,6 +89,7 @@ class Engine:
             **container.files(workload),
             "start": text(start),
             "enter": text("engine/enter_container.sh"),
+            "attach": text("engine/attach.sh"),
             "halt": text("engine/halt.sh"),
             **({"relock": text("engine/relock.sh")} if container.brings_code else {}),
             **health_files(health),
