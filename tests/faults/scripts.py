@@ -58,7 +58,8 @@ ELSEWHERE: Final = {
     ),
     **dict.fromkeys(("enter.sh", "enter_container.sh", "hold.sh", "try_code.sh", "trial.sh"), "it changes no file"),
     **dict.fromkeys(
-        ("lease.sh", "attach.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"), "systemd runs it, and starts it again"
+        ("lease.sh", "attach.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"),
+        "systemd runs it, and starts it again",
     ),
     "rename.sh": "tests/hostile/test_rename.py",
     "packages.sh": "the package manager of the machine, which is asked again for what is missing",

@@ -43,6 +43,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 {search}ExecStart=/bin/sh {etc}/attach
+SyslogIdentifier={engine.program}
 ExecStop=/bin/sh {etc}/halt $MAINPID
 # However this unit ends, no container keeps running without a lease.
 ExecStopPost=-/bin/sh {etc}/halt
