@@ -120,7 +120,9 @@ def test_the_unit_creates_a_removed_container_again(web: Host) -> None:
     web.root("docker rm -f paddock-home_web")
     wait_for(web.runs)
     assert web.id() != first
-    assert "paddock: the container paddock-home_web was removed; it is created again" in web.paddock("logs").stdout
+    assert (
+        "paddock: the container paddock-home_web was removed; it is created again" in web.paddock("logs", "web").stdout
+    )
     assert "✗" not in web.paddock("verify").stdout
     assert web.plan() == "web: nothing to do\n"
     web.root("systemctl stop paddock-home_web.container; docker rm -f paddock-home_web")

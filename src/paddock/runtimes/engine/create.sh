@@ -34,7 +34,11 @@ fi
 create_from "$root/incoming/bundle" "$CONTAINER.new"
 stop_container_unit
 # Someone may have started it without its unit.
-! is_ours "$ENGINE" "$CONTAINER" "$AGENT" || "$ENGINE" stop --time "$STOP_SECONDS" "$CONTAINER" >/dev/null
+# shellcheck disable=SC2086 # several ids
+! is_ours "$ENGINE" "$CONTAINER" "$AGENT" $formers || "$ENGINE" stop --time "$STOP_SECONDS" "$CONTAINER" >/dev/null
+for former in $formers; do # of a renamed agent: its configuration is gone, so there is no way back to it
+    drop_container "$ENGINE" "$CONTAINER" "$former"
+done
 keep_former "$ENGINE" "$CONTAINER" "$AGENT"
 "$ENGINE" rename "$CONTAINER.new" "$CONTAINER"
 rm -rf "$root/incoming"

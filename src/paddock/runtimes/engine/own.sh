@@ -6,10 +6,13 @@ label() { # ENGINE CONTAINER LABEL
 }
 
 # A container belongs to the agent that its label names. Those of Paddock 0.1 do not name one, and are known by their names.
-# A container without Paddock's labels belongs to someone else, whatever its name.
-is_ours() { # ENGINE CONTAINER ID
-    [ -n "$(label "$1" "$2" paddock.identity)" ] && whose=$(label "$1" "$2" paddock.agent) &&
-        [ "${whose:-$3}" = "$3" ]
+# A container without Paddock's labels belongs to someone else, whatever its name. A label cannot change, so the container of
+# a renamed agent has a former id until it has a successor.
+is_ours() { # ENGINE CONTAINER ID...
+    [ -n "$(label "$1" "$2" paddock.identity)" ] && whose=$(label "$1" "$2" paddock.agent) || return 1
+    shift 2
+    [ -n "$whose" ] || return 0
+    case " $* " in *" $whose "*) ;; *) return 1 ;; esac
 }
 
 # The container that a new one replaces is kept as CONTAINER.before until the agent was verified with the new one. It has
