@@ -197,19 +197,19 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield Step("code.install", title, "it is not installed", InstallCode(want.tree), phase=Phase.SOFTWARE)
     if adopted_state and seen.state_of is None:
         yield claim(agent)
-    renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
-    yield from renamed
+    moved = namesakes.moved(agent, seen.namesakes)
+    yield from namesakes.rename_steps(agent, want.project, seen.namesakes)
     leaves = state.version_left(want, seen)
     yield from state.steps(agent, want, seen, leaves)
     reason = (
-        "its project changed"
-        if renamed
+        moved
+        if moved
         else f"{leaves} becomes {want.version}"
         if leaves and not want.incoming
         else _why_configure(want, seen)
     )
     if want.container:
-        created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
+        created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id, moved))
         if created and leaves:
             yield container.try_step(want.container, reason or "")
         yield from created
