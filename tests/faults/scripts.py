@@ -58,7 +58,8 @@ ELSEWHERE: Final = {
     ),
     **dict.fromkeys(("enter.sh", "enter_container.sh", "hold.sh", "try_code.sh", "trial.sh"), "it changes no file"),
     **dict.fromkeys(
-        ("lease.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"), "systemd runs it, and starts it again"
+        ("lease.sh", "attach.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"),
+        "systemd runs it, and starts it again",
     ),
     "rename.sh": "tests/hostile/test_rename.py",
     "packages.sh": "the package manager of the machine, which is asked again for what is missing",
@@ -180,9 +181,16 @@ def cases() -> Iterator[Case]:
     created: Command = boxed.container.create(bundle.id, replaces=False), bundle.archive({}, {})
     renewed: Command = boxed.container.create(bundle.id, replaces=True), bundle.archive({}, {})
     in_box = [created, applied(boxed), learned]
+    boxed_verified: Command = boxed.record_verified(bundle.id), b""
+    verified: Command = bee.record_verified(bee.bundle(_coloured(bee, "red"), None, mounted=False).id), b""
+    changed = [*ready, verified, applied(bee, "blue")]
+    boxed_changed = [*in_box, boxed_verified, renewed, applied(boxed, "blue")]
 
     yield Case("apply, a new agent", applied(bee))
     yield Case("apply, other settings", applied(bee, "blue"), ready, kept=[note])
+    yield Case("apply, after it was verified", applied(bee, "blue"), [*ready, verified], kept=[note])
+    yield Case("apply, after a change that was not verified", applied(bee, "green"), changed, kept=[note])
+    yield Case("go back", (bee.back(), b""), changed, kept=[note])
     yield Case("stop", (bee.stop(), b""), ready, kept=[note])
     yield Case("start", (bee.start(), b""), [*ready, (bee.stop(), b"")], kept=[note])
     yield Case("record that it is verified", (bee.record_verified("red"), b""), ready, kept=[note])
@@ -205,6 +213,8 @@ def cases() -> Iterator[Case]:
     yield Case("recreate a container", renewed, in_box, kept=[note])
     yield Case("apply, in a container", applied(boxed, "blue"), in_box, kept=[note])
     yield Case("record that a container is verified", (boxed.record_verified(bundle.id), b""), in_box, kept=[note])
+    yield Case("go back, in a container", (boxed.back(), b""), boxed_changed, kept=[note])
+    yield Case("record that a changed container is verified", boxed_verified, boxed_changed, kept=[note])
     yield Case("remove a container", (boxed.remove(), b""), in_box, kept=[note])
     leave = of_machine.remove_left_container(boxed.agent, (), "docker", boxed.paths)
     yield Case("leave an engine", (leave, b""), in_box, kept=[note])

@@ -26,7 +26,10 @@ case "$1" in
         echo label >"$at/$2"
         for word; do case "$word" in paddock.agent=*) echo "${word#*=}" >"$at/$2.agent" ;; esac; done
         ;;
-    rename) mv "$at/$2" "$at/$3" && { [ ! -e "$at/$2.agent" ] || mv "$at/$2.agent" "$at/$3.agent"; } ;;
+    rename)
+        [ ! -e "$at/$3" ] || { echo "Conflict. The container name $3 is already in use" >&2; exit 1; }
+        mv "$at/$2" "$at/$3" && { [ ! -e "$at/$2.agent" ] || mv "$at/$2.agent" "$at/$3.agent"; }
+        ;;
     rm) for name; do :; done; rm -f "$at/$name" "$at/$name.agent" ;;
     image) exit 0 ;;
 esac

@@ -149,6 +149,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield systemd.enter(["true"]), b""
     yield systemd.enter(["/usr/bin/python3", "-c", "pass"]), b""
     yield systemd.record_verified(bundle_id), b""
+    yield systemd.back(), b""
     looked = machine_scripts.observe_and_look(systemd.observe([]), systemd.paths, bundle_id, "print(input())")
     yield looked, b"{}"
     yield systemd.logs(10, follow=False), b""
@@ -172,6 +173,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield ["/bin/sh", f"{docker.paths.etc}/start"], b""
     yield docker.inspect(), b""
     yield docker.record_verified(bundle_id), b""
+    yield docker.back(), b""
     yield docker.container.pull(), b""
     yield docker.remove(), b""
     yield systemd.observe([]), b""

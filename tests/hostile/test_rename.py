@@ -161,6 +161,25 @@ def test_another_name_keeps_the_memory_wherever_the_rename_is_killed(
         assert ground.root(MEMORY, state) == memory
 
 
+def test_a_renamed_container_gives_way_to_that_of_the_new_name(ground: Machine) -> None:
+    former, renamed = agents.docker("wasp"), agents.docker("bee", state={"path": agents.docker("wasp").paths.state})
+    runtime = type(renamed)(**{**vars(renamed), "formers": (former.agent,)})
+    ground.stub("systemctl", SYSTEMCTL)
+    ground.stub("docker", DOCKER)
+    create(ground, former, replaces=False)
+    agents.installed(ground, former)
+    ground.root("mkdir -p /opt/paddock")
+    assert rename(ground, runtime, former="home_wasp").ok
+    # A run that is killed now leaves the container of the former name under the new one.
+    assert agents.seen(ground, runtime).container.ours
+    assert not agents.seen(ground, renamed).container.ours, "without its former name it belongs to someone else"
+    create(ground, runtime, replaces=True)
+    assert ground.root("cd /srv/containers && head *").split() == [
+        *("==>", "paddock-home_bee", "<==", "label", "==>", "paddock-home_bee.agent", "<==", "home_bee")
+    ]
+    assert agents.seen(ground, renamed).container.ours
+
+
 def test_nothing_stops_before_the_state_is_known_to_be_the_agents(ground: Machine, runtime: Systemd | Engine) -> None:
     deploy_v1(ground, runtime)
     identity = f"{runtime.paths.state}/.paddock/identity"

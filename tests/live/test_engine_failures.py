@@ -91,12 +91,43 @@ def test_failures_are_explained_and_keep_the_container(web: Host, roots: dict[st
     assert web.has_installed()
     assert web.inside("cat /data/memory") == "precious"
 
+
+@slow_proof
+def test_a_change_that_fails_gets_the_container_from_before_back(web: Host, roots: dict[str, Path]) -> None:
+    web.installs_something()
+    first, good = web.id(), dict(web.agent)
     dies = ["sh", "-c", "echo 'Error: no such thing' >&2; exit 3"]  # again and again
-    web.agent |= {"command": dies, "verify": {"timeout": "5s"}}
-    web.fails_with("web did not become healthy: Error: no such thing")
-    web.agent |= {"command": SERVICE["command"], "verify": {}}
-    web.up()
-    assert web.id() == first
+    for change in (
+        {"command": dies},  # only a restart
+        {"command": dies, "container": good["container"] | {"shm_size": "64M"}},  # another container
+        {"command": dies, "runtime": "podman"},  # another engine
+        {"command": dies, "runtime": "systemd", "container": {}},  # none
+    ):
+        web.agent |= {**change, "verify": {"timeout": "5s"}}
+        web.fails_with("web runs with its configuration from before again, because the new one failed:")
+        web.agent = dict(good)
+        wait_for(web.runs)
+        assert web.plan() == "web: nothing to do\n"
+        assert web.id() == first
+        assert web.has_installed()
+        assert web.root("docker ps --all --format '{{.Names}}'") == "paddock-home_web"
+    assert web.root("command -v podman >/dev/null && podman ps --all --quiet || true") == ""
+
+
+@slow_proof
+def test_the_unit_creates_a_removed_container_again(web: Host) -> None:
+    first = web.id()
+    web.root("docker rm -f paddock-home_web")
+    wait_for(web.runs)
+    assert web.id() != first
+    assert (
+        "paddock: the container paddock-home_web was removed; it is created again" in web.paddock("logs", "web").stdout
+    )
+    assert "✗" not in web.paddock("verify").stdout
+    assert web.plan() == "web: nothing to do\n"
+    web.root("systemctl stop paddock-home_web.container; docker rm -f paddock-home_web")
+    web.root("systemctl start paddock-home_web.container")
+    wait_for(web.runs)
 
 
 @slow_proof

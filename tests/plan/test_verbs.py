@@ -115,6 +115,7 @@ def _as_line(step: Step) -> str:
         "container-left-for-systemd",
         "container-engine-to-start",
         "renamed-container",
+        "renamed-container-of-another-name",
         "namesake-of-another-project",
         "upgrade",
         "downgrade",

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import cast
 
 from paddock.errors import PaddockError
-from paddock.guests import Guest
+from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.places import AnyPlace
-from paddock.plan.actions import AgentAction, ApplyBundle, AwaitAnswer, InstallCode, StopAgent
+from paddock.plan.actions import AgentAction, ApplyBundle, AwaitAnswer, GoBack, InstallCode, StopAgent
 from paddock.process import Pipes, Result
 from paddock.recipes import KINDS, load
 from paddock.run import upgrading
@@ -32,6 +32,7 @@ from paddock.spec.files import inlined
 from run.memory_place import MemoryPlace
 
 OLD, NEW, BROKEN = "0.30.0", "0.31.0", "0.32.0"
+SILENT = "silent"  # a value of COLOUR with which the agent does not answer
 FILE = """\
 project: home
 places: {here: {host: {}}}
@@ -140,6 +141,12 @@ class AccountSide(OnMachine):
                 super().perform(agent, action, seen, reach)
                 self.program.stop()
                 self.program.start(agent.version)
+            case GoBack(bundle_id):
+                guest = reach()
+                expect(guest, "going back", agent.runtime.back())
+                self.program.stop()
+                self.program.start((self.program.state / ".paddock/version").read_text().strip())
+                expect(guest, "recording", agent.runtime.record_verified(bundle_id))
             case AwaitAnswer():
                 self._answer(agent, reach())
             case _:
@@ -152,7 +159,7 @@ class AccountSide(OnMachine):
         assert isinstance(agent, Resolved)
         assert self.program.version == agent.version, "another version runs than the one that is verified"
         self.program.say(f"verified with {self.program.version}")
-        if self.program.version == BROKEN:
+        if self.program.version == BROKEN or agent.spec.environment.get("COLOUR") == SILENT:
             raise PaddockError("it does not answer")
         upgrading.record_verified(agent, guest)
         guest.run(agent.runtime.record_verified(agent.bundle.id))
@@ -169,10 +176,12 @@ class Account:
         self.program = Program(folder / "xdg_data_home/paddock/bee/state")
         self.place = AccountPlace(machines={"home_bee": True}, states={"home_bee": folder})
 
-    def agent(self, version: str) -> Deployment:
-        """Return the agent of a file with this version, as a new run sees it."""
+    def agent(self, version: str, **keys: str) -> Deployment:
+        """Return the agent of a file with this version, as a new run sees it. Keys have values in YAML."""
         file = self.folder / "paddock.yaml"
-        file.write_text(FILE.replace("VERSION", version))
+        file.write_text(
+            FILE.replace("VERSION", version) + "".join(f"    {key}: {value}\n" for key, value in keys.items())
+        )
         loaded = load(file)
         return Deployment(
             project="home",

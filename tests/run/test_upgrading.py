@@ -14,9 +14,12 @@ import pytest
 from levels import by_level
 from paddock.errors import PaddockError
 from paddock.run import rollback, upgrading, verbs
+from paddock.run.deployment import Deployment
+from paddock.run.resolve import locate
 from paddock.run.saved_states import destination_of_states
+from paddock.run.status import Status
 from paddock.runtimes.process.runtime import ForegroundProcess
-from run.account_agent import BROKEN, NEW, OLD, Account, Killed
+from run.account_agent import BROKEN, NEW, OLD, SILENT, Account, Killed
 
 TRIES = by_level(2, 1000)
 
@@ -117,6 +120,86 @@ def test_a_rollback_tells_what_is_lost_and_saves_it(account: Account) -> None:
     assert "news" not in account.program.knows()[1]
     assert verbs.plan(account.agent(OLD)).empty
     assert [each.about["version"] for each in destination_of_states(account.agent(OLD)).backups()] == [OLD, NEW]
+
+
+def coloured(account: Account, colour: str, version: str = OLD) -> Deployment:
+    return account.agent(version, environment=f"{{COLOUR: {colour}}}", secrets=f"{{KEY: {{env: OF_{colour.upper()}}}}}")
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for colour in ("RED", "BLUE", "SILENT"):
+        monkeypatch.setenv(f"OF_{colour}", f"secret of {colour}")
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_change_that_fails_goes_back_with_its_secrets(account: Account) -> None:
+    verbs.up(coloured(account, "red"))
+    before = facts(account)
+    for _ in range(2):
+        with pytest.raises(upgrading.WentBack, match="runs with its configuration from before again"):
+            verbs.up(coloured(account, SILENT))
+        assert facts(account) == before
+        assert verbs.plan(coloured(account, "red")).empty
+        expect_running(account, OLD)
+    verbs.up(coloured(account, "blue"))
+    assert verbs.plan(coloured(account, "blue")).empty
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_killed_change_goes_back_to_what_was_verified_last(account: Account) -> None:
+    verbs.up(coloured(account, "red"))
+    before = facts(account)
+    whole = counted(account, lambda account: fails(account, SILENT))
+    for at in random.sample(range(whole), min(TRIES, whole)):
+        killed_at(account, at, lambda account: verbs.up(coloured(account, SILENT)))
+        fails(account, "silent")
+        assert facts(account) == before, f"killed at {at}"
+
+
+def fails(account: Account, colour: str) -> None:
+    with pytest.raises(upgrading.WentBack):
+        verbs.up(coloured(account, colour))
+
+
+def test_a_first_configuration_that_fails_stays(account: Account) -> None:
+    root = Path(locate(account.agent(OLD)).paths.etc).parent
+    (root / "answered").unlink()
+    with pytest.raises(PaddockError, match="it does not answer") as failed:
+        verbs.up(account.agent(OLD, environment="{COLOUR: silent}"))
+    assert not isinstance(failed.value, upgrading.WentBack)
+    assert verbs.plan(account.agent(OLD, environment="{COLOUR: silent}")).steps
+
+
+@pytest.mark.usefixtures("secrets")
+def test_a_version_and_settings_that_fail_go_back_both(account: Account) -> None:
+    verbs.up(coloured(account, "red"))
+    with pytest.raises(PaddockError, match="it does not answer"):
+        verbs.up(coloured(account, SILENT, NEW))
+    expect_running(account, OLD)
+    verbs.up(coloured(account, "red"))
+    expect_running(account, OLD)
+    assert verbs.plan(coloured(account, "red")).empty
+
+
+def facts(account: Account) -> dict[str, str]:
+    """Return the configuration and the secrets of the agent, and what it was verified with."""
+    root = Path(locate(account.agent(OLD)).paths.etc).parent
+    found = {name: (root / name).read_text() for name in ("secrets.env", "answered", "current/environment")}
+    return {**found, "current": str((root / "current").readlink()), "before": str((root / "before").exists())}
+
+
+def test_status_and_plan_say_where_an_agent_goes_back_to(account: Account) -> None:
+    verbs.up(account.agent(NEW))
+    upgrading.begin_rollback(account.agent(NEW))
+    way = f"bee is on its way back from {NEW} to {OLD}"
+    assert Status.of(account.agent(NEW)).drift == way
+    assert "state.swap" in [step.id for step in verbs.plan(account.agent(NEW)).steps]
+    destination = destination_of_states(account.agent(NEW))
+    destination.remove(destination.backups())
+    assert Status.of(account.agent(NEW)).drift == way
+    with pytest.raises(PaddockError, match="is not here"):
+        verbs.plan(account.agent(NEW))
 
 
 Verb = Callable[[Account], object]

@@ -14,7 +14,6 @@ def values(restart: str) -> dict[str, str]:
     process = Process("main", ["true"], {}, "/", 1, restart=restart, restart_exits=(75,))
     text = unit(
         "bee",
-        "paddock-home_bee",
         dialect.dialect_of(RuntimeName.DOCKER),
         ["lease.service"],
         "/etc/paddock",

@@ -34,7 +34,9 @@ def rename(
 ) -> None:
     """Give an agent another name, or move agents from another project to the project of the file.
 
-    Machines and state stay the same. A new name is written into the file, with the path of the state.
+    Machines and state stay the same. A container is recreated.
+
+    A new name is written into the file, with the path of the state.
     """
     from paddock.cli import moving
     from paddock.errors import BadInput

@@ -66,11 +66,12 @@ def rollback(
     from paddock.errors import BadInput
     from paddock.plan.show import as_text
     from paddock.run import rollback as work
-    from paddock.run.upgrade import said
+    from paddock.run.upgrade import said_before
     from paddock.spec import rewrite
 
     with looking(file, [agent], sets) as agents:
         found = work.planned(agents[0])
+        former = said_before(agents[0], found.last)
     if dry_run:
         print(as_text(found.plan, {}))
         print(found.lost, file=sys.stderr)
@@ -79,6 +80,4 @@ def rollback(
     if not yes and not typer.confirm(question, err=True):
         raise BadInput("nothing was changed")
     with changing("rollback", file, [agent], sets=sets) as agents:
-        print(
-            work.rollback(agents[0], found.last, lambda: rewrite.write_into(file, agent, said(found.last.before)).undo)
-        )
+        print(work.rollback(agents[0], found.last, lambda: rewrite.write_into(file, agent, former).undo))

@@ -76,6 +76,13 @@ class ApplyBundle:
 
 
 @frozen
+class GoBack:
+    """Give the agent the configuration again that it was last verified with, and restart it."""
+
+    bundle_id: str
+
+
+@frozen
 class ClaimState:
     """Make existing files the agent's state."""
 
@@ -216,6 +223,7 @@ AgentAction = (
     | InstallPackages
     | InstallCode
     | ApplyBundle
+    | GoBack
     | ClaimState
     | AwaitAnswer
     | RenameAgent

@@ -20,17 +20,17 @@ from paddock.plan.actions import (
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
 from paddock.plan.namesakes import NamesakesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
-from paddock.plan.upgrades import Upgrade
+from paddock.plan.upgrades import Housing, Upgrade
 from paddock.visible import one_line
 
 _NIXOS: Final = "nixos"
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
-        *("package", "installer", "system", "init", "tree", "bundle", "answered", "pending", "secrets"),
+        *("package", "installer", "system", "init", "tree", "bundle", "answered", "before", "pending", "secrets"),
         *("holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
-        *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade"),
+        *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade", "housing"),
         *("account", "unit", "said", "engine", "info", "image", "container", "layer"),
         *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
@@ -82,6 +82,7 @@ class AgentSeen:
     trees: frozenset[str] = frozenset()
     bundle_id: str = ""
     answered: str = ""  # the bundle that was last verified
+    before: str = ""  # the bundle that was verified before the agent was changed, while the change is not verified
     secrets: str = ""
     pending: bool = False  # a run was interrupted between switching the bundle and restarting the agent
     init: str = ""
@@ -95,6 +96,7 @@ class AgentSeen:
     changed: Sequence[str] = ()  # files that the file overwrites, and that are not as Paddock wrote them
     ran: str = ""  # the version of the code that last ran on the state
     upgrade: Upgrade | None = None  # the last change of the version
+    housing: Housing = Housing()  # what the current bundle runs in
     holder: str | None = None
     account: str = ""  # of the current bundle, in the form of the wanted one
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
@@ -124,6 +126,7 @@ class AgentSeen:
             trees=frozenset(value for name, value in pairs if name == "tree"),
             bundle_id=values.get("bundle", ""),
             answered=values.get("answered", ""),
+            before=values.get("before", ""),
             init=values.get("init", ""),
             secrets=values.get("secrets", ""),
             pending="pending" in values,
@@ -137,6 +140,7 @@ class AgentSeen:
             changed=tuple(value for name, value in pairs if name == "state.changed"),
             ran=values.get("state.ran", ""),
             upgrade=Upgrade.from_lines([value for name, value in pairs if name == "upgrade"]),
+            housing=Housing.from_record(values.get("housing", "")),
             holder=values.get("holder"),
             account=values.get("account", ""),
             room=_two_numbers(values.get("room", "")),
@@ -193,19 +197,19 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield Step("code.install", title, "it is not installed", InstallCode(want.tree), phase=Phase.SOFTWARE)
     if adopted_state and seen.state_of is None:
         yield claim(agent)
-    renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
-    yield from renamed
+    moved = namesakes.moved(agent, seen.namesakes)
+    yield from namesakes.rename_steps(agent, want.project, seen.namesakes)
     leaves = state.version_left(want, seen)
     yield from state.steps(agent, want, seen, leaves)
     reason = (
-        "its project changed"
-        if renamed
+        moved
+        if moved
         else f"{leaves} becomes {want.version}"
         if leaves and not want.incoming
         else _why_configure(want, seen)
     )
     if want.container:
-        created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
+        created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id, moved))
         if created and leaves:
             yield container.try_step(want.container, reason or "")
         yield from created

@@ -184,19 +184,26 @@ def try_step(want: ContainerWant, reason: str) -> Step:
     return Step("image.try", title, reason, TryImage(want.image), phase=Phase.SOFTWARE)
 
 
-def create_steps(agent: str, want: ContainerWant, seen: ContainerSeen, bundle_id: str) -> Iterator[Step]:
-    """Yield the step that creates or recreates the container, if one is needed."""
+def create_steps(
+    agent: str, want: ContainerWant, seen: ContainerSeen, bundle_id: str, moved: str = ""
+) -> Iterator[Step]:
+    """Yield the step that creates or recreates the container, if one is needed.
+
+    ``moved`` says what of the agent's id changes: the container mounts paths with the id.
+    """
     if seen.identity is None:
         action = CreateContainer(bundle_id, replaces=False)
         yield Step("container.create", f"create the container of {agent}", "it has none", action, phase=Phase.AGENT)
-    elif why := _why_recreate(want, seen):
+    elif why := _why_recreate(want, seen, moved):
         reason = f"{why}; the state of {agent} is kept{seen.lost}"
         action = CreateContainer(bundle_id, replaces=True)
         title = f"recreate the container of {agent}"
         yield Step("container.recreate", title, reason, action, Risk.RECREATES, Phase.AGENT)
 
 
-def _why_recreate(want: ContainerWant, seen: ContainerSeen) -> str | None:
+def _why_recreate(want: ContainerWant, seen: ContainerSeen, moved: str) -> str | None:
+    if seen.identity != want.identity and moved:
+        return f"{moved}, which is part of the paths that it mounts"
     if seen.identity != want.identity:
         old, new = _words(seen.identity or ""), _words(want.identity)
         parts = [name for name in {**old, **new} if old.get(name) != new.get(name)]

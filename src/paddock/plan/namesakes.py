@@ -130,5 +130,12 @@ def rename_steps(agent: str, project: str, seen: NamesakesSeen) -> Iterator[Step
     yield Step("agent.rename", title, f"{reason}; its state stays where it is", RenameAgent(former), risk, Phase.AGENT)
 
 
+def moved(agent: str, seen: NamesakesSeen) -> str:
+    """Return what of the agent's id changes, as a reason; empty if nothing does."""
+    if seen.to_rename is None:
+        return ""
+    return "its project changed" if AgentId.parse(seen.to_rename).name == agent else "its name changed"
+
+
 def _words(text: str) -> str:
     return AgentId.parse(text).in_words

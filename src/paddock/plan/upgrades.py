@@ -15,6 +15,23 @@ IMAGE: Final = "image "  # begins the version of an agent whose image brings the
 
 
 @frozen
+class Housing:
+    """What the code of an agent runs in: a supervisor, and perhaps a base in a container."""
+
+    runtime: str = ""  # empty if it is not known
+    base: str = ""  # an image without the agent's code
+
+    @classmethod
+    def from_record(cls, record: str) -> Self:
+        """Read a record ``RUNTIME [BASE]`` of a report."""
+        return cls(*record.split(" ")[:2])
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.base} in {self.runtime}" if self.base else self.runtime
+
+
+@frozen
 class Upgrade:
     """The last change of an agent's version. Its record is in the state, and outlives the machine."""
 
@@ -26,6 +43,7 @@ class Upgrade:
     verified: bool = False  # the agent has passed `verify` with the new version
     back: bool = False  # the agent is on its way back to the old version and the backup
     why: str = ""  # why it goes back
+    housing: Housing = Housing()  # what the version before ran in
 
     @classmethod
     def from_lines(cls, lines: Sequence[str]) -> Self | None:
@@ -43,6 +61,7 @@ class Upgrade:
                 verified=values.get("verified") == "yes",
                 back=values.get("back") == "yes",
                 why=values.get("why", ""),
+                housing=Housing(values.get("runtime", ""), values.get("base", "")),
             )
         except (KeyError, ValueError):
             raise PaddockError("the record of the last upgrade in the agent's state cannot be read") from None

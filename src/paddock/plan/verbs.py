@@ -8,10 +8,10 @@ from dataclasses import replace
 from paddock.frozen import frozen
 from paddock.plan import agent as inside
 from paddock.plan import container, namesakes, packages, state, upgrades
-from paddock.plan.actions import AwaitAnswer, RemoveFormerState
+from paddock.plan.actions import AwaitAnswer, GoBack, RemoveFormerState
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.machine import MachinePlan
-from paddock.plan.step import Phase, Plan, Refusal, Step
+from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
 
 
 @frozen
@@ -98,6 +98,13 @@ def _mounts(want: AgentWant) -> list[Step]:
 
 def _in_phases(steps: Iterable[Step]) -> list[Step]:
     return sorted(steps, key=lambda step: step.phase)
+
+
+def back(agent: str, seen: AgentSeen) -> Plan:
+    """Return the plan that ends a change that failed: the agent gets what it was last verified with."""
+    title = f"give {agent} the configuration again that it had before"
+    action = GoBack(seen.before)
+    return Plan(agent, [Step("agent.back", title, "it does not work with the new one", action, Risk.RESTARTS)])
 
 
 def answer(agent: str, reason: str) -> Plan:

@@ -28,6 +28,7 @@ from paddock.plan.actions import (
     DeleteState,
     ExpectNewState,
     GetImage,
+    GoBack,
     InstallCode,
     InstallContents,
     InstallPackages,
@@ -71,6 +72,7 @@ from paddock.visible import lines, one_line
 
 # Actions during which a person sees the newest line of what their programs print.
 _LONG: Final = (InstallContents, InstallPackages, InstallCode, GetImage, PullImage, TryImage, CreateContainer)
+_BACK_SECONDS: Final = 20.0  # that an agent gets to be healthy with its configuration from before
 _More = TypeVar("_More")
 
 
@@ -122,6 +124,8 @@ class OnMachine:
                 remove_container(reach(), engine, agent.id, agent.runtime.formers, agent.paths)
             case ApplyBundle(bundle_id):
                 _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
+            case GoBack(bundle_id):
+                self._go_back(agent, reach(), bundle_id)
             case ClaimState():
                 claim_state(agent, reach())
             case AwaitAnswer():
@@ -187,6 +191,25 @@ class OnMachine:
             clock.sleep(pause)
             pause = min(pause * 1.5, 1.0)
         return asked
+
+    def _go_back(self, agent: Located, guest: Guest, bundle_id: str) -> None:
+        """Give an agent what it was last verified with, and wait until it runs.
+
+        The file says nothing about that configuration any more, so an agent that runs and does not answer may be
+        healthy: it may listen elsewhere.
+        """
+        argv = _knowing_the_version(agent, agent.runtime.back())
+        expect(guest, f"bringing the configuration of {agent.name} back", argv, deadline=180)
+        wait = Wait(min(_BACK_SECONDS, agent.spec.verify.timeout))
+        while isinstance(expect_health(agent, guest, wait.left), Unhealthy):
+            found = _observed(agent, guest)
+            failed = [unit for unit, state in found.units.items() if state == "failed"]
+            if failed or (wait.is_over and not found.active):
+                raise PaddockError(found.said or f"{', '.join(failed or found.units)} did not start")
+            if wait.is_over:
+                break
+            clock.sleep(0.5)
+        expect(guest, "recording that the agent is verified", agent.runtime.record_verified(bundle_id))
 
     def _await_answer(self, agent: Resolved, guest: Guest) -> None:
         """Wait until the agent is healthy, and verify it."""

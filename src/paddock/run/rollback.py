@@ -49,7 +49,7 @@ def rollback(agent: Deployment, last: Upgrade, rewrite: Callable[[], Callable[[]
     upgrading.begin_rollback(agent)
     undo = rewrite()
     try:
-        verbs.up(upgrading.as_version(agent, last.before))
+        verbs.up(upgrading.as_version(agent, last.before, last.housing))
     except upgrading.Stays:
         undo()
         raise

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paddock.errors import BadInput, PaddockError, Refused
+from paddock.plan.upgrades import Upgrade
 from paddock.run import upgrading, verbs
 from paddock.run.deployment import Deployment
 from paddock.run.resolve import Asked
@@ -46,6 +47,14 @@ def said(version: str) -> Said:
     image = upgrading.image_of(version)
     of_image: Said = {"container": {"image": image, "archive": None}, "version": None}
     return of_image if image else {"version": version, "package": None}
+
+
+def said_before(agent: Deployment, last: Upgrade) -> Said:
+    """Return the version from before an upgrade as keys of the file, with what that version ran in."""
+    if upgrading.image_of(last.before) or not upgrading.moves_to(agent, last.housing):
+        return said(last.before)
+    base: Said = {"container": {"image": None, "base": last.housing.base, "archive": None}}
+    return {**said(last.before), **base}
 
 
 def upgrade(agent: Deployment, rewritten: Rewritten | None, files: Sequence[Path]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,24 +11,30 @@ from paddock import clock
 from paddock.backups import REPLACED, UPGRADE, Backup, Destination
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
+from paddock.plan import verbs as plans
 from paddock.plan.actions import SaveState
 from paddock.plan.agent import AgentSeen
-from paddock.plan.upgrades import Upgrade
+from paddock.plan.container import ENGINES
+from paddock.plan.upgrades import Housing, Upgrade
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
 from paddock.run.observe import observe, reach
+from paddock.run.perform import carry_out
 from paddock.run.resolve import Located, locate
 from paddock.run.saved_states import destination_of_states, destinations_of_states, keeps_streams
 from paddock.run.sending import about, send
 from paddock.runtimes import machine
+from paddock.spec.models import RuntimeName
 from paddock.visible import one_line
 
 _KEPT: Final = 2  # saved states of each agent in Paddock's own folder
 
 # The machine says these, and they get into the file.
 _VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)*")
-_IMAGE: Final = re.compile(r"image ([a-z0-9][A-Za-z0-9._/:@-]*)")
+_REFERENCE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]*")
+_IMAGE: Final = re.compile(rf"image ({_REFERENCE.pattern})")
+_RUNTIMES: Final = frozenset({"systemd", *ENGINES})
 
 Bring = Callable[[Deployment], str]
 
@@ -41,6 +47,10 @@ class RolledBack(PaddockError):
         self.version = version
 
 
+class WentBack(PaddockError):
+    """A change failed, and the agent has its configuration from before again."""
+
+
 class Stays(PaddockError):
     """A rollback failed before it changed anything."""
 
@@ -49,11 +59,14 @@ class NotSaved(PaddockError):
     """The state that is to be replaced could not be saved, so it was not replaced."""
 
 
-class GoesBack(Exception):
+class GoesBack(PaddockError):
     """The machine records that the agent is on its way back to the version before."""
 
-    def __init__(self, upgrade: Upgrade) -> None:
-        super().__init__(upgrade)
+    def __init__(self, agent: str, upgrade: Upgrade) -> None:
+        after, before = one_line(upgrade.after), one_line(upgrade.before)
+        super().__init__(
+            f"{agent} is on its way back from {after} to {before}", hint=f"`paddock up --only {agent}` ends it"
+        )
         self.upgrade = upgrade
 
 
@@ -79,6 +92,7 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
             "backup": backup.name,
             "where": one_line(destination.shown),
             "at": at,
+            **({"runtime": seen.housing.runtime, "base": seen.housing.base} if seen else {}),
         }
         _record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
     if not keeps_streams(agent):
@@ -114,12 +128,35 @@ def brought_up(agent: Deployment, bring: Bring) -> str:
     except PaddockError as failure:
         begun = _begin_to_go_back(agent, failure, bring)
         if begun is None:
-            raise
+            raise _configured_as_before(agent, failure) from None
         last = begun
     told = _go_back(agent, last, bring)
     if locate(agent).version == last.before:
         return told
     raise _rolled_back(agent.name, last)
+
+
+def _configured_as_before(agent: Deployment, failure: PaddockError) -> PaddockError:
+    """Give an agent what it was last verified with, if a change of it failed; return the error to raise."""
+    located = locate(agent)
+    try:
+        seen = observe(located)
+    except PaddockError:
+        return failure  # the world is not known: the next run continues
+    found = seen.agent
+    if found is None or not found.before or found.unproven or (found.goes_back and not found.went_back):
+        return failure  # nothing was changed, or the state is not one of the version before
+    try:
+        carry_out(located, plans.back(agent.name, found), seen)
+    except PaddockError as other:
+        return PaddockError(
+            f"{failure.message}\n{agent.name} does not run with its configuration from before either:\n{other.message}",
+            hint=failure.hint,
+        )
+    return WentBack(
+        f"{agent.name} runs with its configuration from before again, because the new one failed:\n{failure.message}",
+        hint=failure.hint,
+    )
 
 
 def _rolled_back(agent: str, last: Upgrade) -> RolledBack:
@@ -154,7 +191,7 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
         return None
     if found.ran and found.ran != located.version and found.installed and not found.active and not found.goes_back:
         try:
-            bring(as_version(agent, found.ran))
+            bring(as_version(agent, found.ran, found.housing))
         except PaddockError as other:
             raise PaddockError(
                 f"{failure.message}\n{agent.name} was stopped, and does not start with {found.ran}:\n{other.message}",
@@ -183,7 +220,11 @@ def _go_back(agent: Deployment, last: Upgrade, bring: Bring) -> str:
         if _stays(agent):
             message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}{why}"
             raise Stays(message, hint=failure.hint) from None
+        # The rest of the file may be what fails.
+        failure = _configured_as_before(agent, failure)
         message = f"{agent.name} has {last.before} and its state from before again, and does not work with them:"
+        if isinstance(failure, WentBack):
+            message = f"{agent.name} has {last.before} and its state from before again:"
         raise PaddockError(
             f"{message}\n{failure.message}{why}", hint=failure.hint or "`paddock up` goes on from here"
         ) from None
@@ -218,7 +259,7 @@ def as_before(agent: Deployment, last: Upgrade) -> Deployment:
         length=backup.about.get("length"),
         of={"agent": str(agent.id), "kind": agent.spec.kind},
     )
-    return replace(as_version(agent, last.before), incoming=incoming, rollback=last)
+    return replace(as_version(agent, last.before, last.housing), incoming=incoming, rollback=last)
 
 
 def _saved(agent: Deployment, last: Upgrade) -> tuple[Destination, Backup]:
@@ -234,19 +275,38 @@ def _saved(agent: Deployment, last: Upgrade) -> tuple[Destination, Backup]:
     )
 
 
-def as_version(agent: Deployment, version: str) -> Deployment:
-    """Return an agent with another version of its code."""
+def as_version(agent: Deployment, version: str, housing: Housing) -> Deployment:
+    """Return an agent with another version of its code, in what that version ran in."""
+    if housing.runtime in _RUNTIMES:
+        runtime = RuntimeName(housing.runtime)
+        agent = replace(agent, spec=agent.spec.model_copy(update={"runtime": runtime}))
     if image := image_of(version):
-        container = agent.spec.container.model_copy(update={"image": image, "base": None, "archive": None})
         # The version in the file is that of another image.
         unknown = {"version": None} if "version" in type(agent.spec).model_fields else {}
-        return replace(agent, spec=agent.spec.model_copy(update={"container": container, **unknown}))
+        return _in_container(agent, unknown, image=image)
     if not _VERSION.fullmatch(version):
         raise PaddockError(
             f"{agent.name} ran with {one_line(version)}, which Paddock cannot install again by itself",
             hint="write its package or image into the file, then run `paddock up`",
         )
-    return replace(agent, spec=agent.spec.model_copy(update={"version": version, "package": None}))
+    known = {"version": version, "package": None}
+    if moves_to(agent, housing):
+        return _in_container(agent, known, base=housing.base)
+    return replace(agent, spec=agent.spec.model_copy(update=known))
+
+
+def moves_to(agent: Deployment, housing: Housing) -> bool:
+    """Whether the file names another image than the base that the code is to run in."""
+    if not _REFERENCE.fullmatch(housing.base):
+        return False
+    container = locate(agent).runtime.container
+    return container is not None and (container.brings_code or container.image.name != housing.base)
+
+
+def _in_container(agent: Deployment, update: Mapping[str, str | None], **image: str) -> Deployment:
+    """Return an agent with this image or this base, by a name that the engine of its machine knows."""
+    container = agent.spec.container.model_copy(update={"image": None, "base": None, "archive": None, **image})
+    return replace(agent, spec=agent.spec.model_copy(update={"container": container, **update}))
 
 
 def image_of(version: str) -> str | None:

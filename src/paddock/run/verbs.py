@@ -100,7 +100,7 @@ def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Pla
     """Plan what `up` changes. Raises ``GoesBack`` if the agent is on its way back to the version before."""
     found = seen.agent
     if found and found.upgrade and found.goes_back and not agent.rollback and not agent.incoming:
-        raise upgrading.GoesBack(found.upgrade)
+        raise upgrading.GoesBack(agent.name, found.upgrade)
     if found and found.went_back and isinstance(want, AgentWant):
         want = replace(want, incoming=None)
     machine = agent.place.plan(Goal.UP, agent.machine_want, seen.place)

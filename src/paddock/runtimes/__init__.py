@@ -77,6 +77,10 @@ class Runtime(Protocol):
         """Return the argv that installs a bundle from its archive on stdin and makes it the current one."""
         ...
 
+    def back(self) -> Sequence[str]:
+        """Return the argv that makes what the agent was last verified with its configuration again."""
+        ...
+
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         """Return the argv that stops the agent with a former id and makes its parts and its state this agent's."""
         ...

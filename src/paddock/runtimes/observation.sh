@@ -16,9 +16,14 @@ observe_agent() { # PACKAGE...
     own=$state/.paddock
     observe_packages "$@"
     report bundle "$(readlink "$root/current")"
+    observe_housing
     report init "$(cat /proc/1/comm)"
     [ ! -e "$root/pending" ] || report pending yes
-    [ ! -e "$root/answered" ] || report answered "$(cat "$root/answered")"
+    if [ -e "$root/answered" ]; then
+        report answered "$(cat "$root/answered")"
+    elif [ -e "$root/before/bundle" ]; then
+        report before "$(cat "$root/before/bundle")"
+    fi
     for tree in "$store"/*/manifest; do
         [ ! -e "$tree" ] || { tree=${tree%/manifest} && report tree "${tree##*/}"; }
     done
@@ -45,6 +50,16 @@ observe_agent() { # PACKAGE...
     [ ! -e "${state%/*}/.paddock-forgotten-$agent" ] || report state.forgotten "${state%/*}/.paddock-forgotten-$agent"
     observe_formers
     [ ! -d "$state" ] || report room "$(df -B1 --output=size,used "$state" | sed -n '2s/ *\([0-9]*\) *\([0-9]*\)/\1 \2/p')"
+}
+
+# Report what the code of the current bundle runs in: the supervisor, and the base if it is in a container. An image that
+# brings the code is the agent's version.
+observe_housing() {
+    [ -e "$root/current/bundle.env" ] || return 0
+    # shellcheck source=/dev/null # written by Paddock, in the bundle
+    housing=$(ENGINE='' IMAGE='' UNITS='' && . "$root/current/bundle.env" &&
+        if [ -n "$ENGINE" ]; then echo "$ENGINE${TREE:+ $IMAGE}"; elif [ -n "$UNITS" ]; then echo systemd; fi)
+    [ -z "$housing" ] || report housing "$housing"
 }
 
 # Root looks for programs that every user can run, because the agent is another user.

@@ -2,6 +2,9 @@
 # Expects: set -eu; umask 077; $root, $id, $formers; perhaps $VERSION and $DISTRIBUTION of the code; stdin, a tar of
 # bundle/, secrets.env and secret-files/.
 # Sets: the variables of bundle.env; $changed.
+#
+# $root/before has what the agent was last verified with, from when that is replaced until the agent was verified again:
+# the id of the bundle, and the secrets. Nothing else on the machine knows the secrets from before.
 # Each function may be interrupted at any point and be called again.
 . ./fail.sh
 . ./formers.sh
@@ -12,15 +15,40 @@
 
 receive() {
     (umask 022 && mkdir -p "$root")
-    lock_agent
-    rm -rf "$root/incoming"
-    mkdir "$root/incoming"
+    begin_to_receive
     tar -xf - -C "$root/incoming"
     find "$root/incoming/bundle" -type d -exec chmod 755 {} +
     # shellcheck source=/dev/null # written by Paddock, in the bundle
     . "$root/incoming/bundle/bundle.env"
     expect_no_former
     expect_saved_state
+}
+
+begin_to_receive() {
+    lock_agent
+    rm -rf "$root/incoming"
+    mkdir "$root/incoming"
+}
+
+# Receive what the agent was last verified with. Its code may run only on a state that no other version has touched.
+# Sets: $id.
+receive_verified() {
+    [ -d "$root" ] || fail 75 "the agent has no configuration"
+    begin_to_receive
+    from=$root/before
+    [ -e "$from/bundle" ] || from=$root
+    id=$(cat "$from/bundle" 2>/dev/null || cat "$root/answered" 2>/dev/null || true)
+    [ -n "$id" ] && [ -e "$root/$id/bundle.env" ] || fail 75 "no configuration is left that the agent was verified with"
+    cp -a "$root/$id" "$root/incoming/bundle"
+    cp -a "$from/secrets.env" "$from/secret-files" "$root/incoming/"
+    # shellcheck source=/dev/null # written by Paddock, in the bundle
+    . "$root/incoming/bundle/bundle.env"
+    # shellcheck disable=SC2153 # bundle.env sets it
+    expect_identity "$STATE" "$AGENT"
+    ran=$(cat "$STATE/.paddock/version" 2>/dev/null || true)
+    known=$(version_of_tree "$STORE" "$TREE" "${IMAGE-}")
+    [ -z "$ran" ] || [ -z "$known" ] || [ "${ran% from a package}" = "$known" ] ||
+        fail 75 "the state is one of version $ran, and the configuration from before is for $known"
 }
 
 # A machine that was stopped when the run was planned, or a state from another machine, can have the agent under a former
@@ -62,6 +90,7 @@ make_current() {
         grep -q "^$name=" "$root/incoming/secrets.env" "$root/generated.env" ||
             echo "$name=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >>"$root/generated.env"
     done
+    keep_verified
     # The new bundle is not verified yet.
     rm -f "$root/answered"
     record_version # of a state that did not exist before
@@ -76,13 +105,28 @@ make_current() {
         mv -T "$root/current.new" "$root/current"
     fi
     link_keys_of_people
+    verified=$(cat "$root/before/bundle" 2>/dev/null || true)
     for old in "$root"/*/bundle.env; do
         old=${old%/bundle.env}
         case "${old##*/}" in
-            "$id" | current | previous | "$(readlink "$root/previous" || true)") ;;
+            "$id" | current | previous | "$(readlink "$root/previous" || true)" | "$verified") ;;
             *) rm -rf "$old" ;;
         esac
     done
+}
+
+# Keep what the agent is verified with, if something else becomes current. What is not verified is not kept.
+keep_verified() {
+    [ -n "$before" ] && [ "$(cat "$root/answered" 2>/dev/null)" = "$before" ] || return 0
+    [ "$before" != "$id" ] || ! cmp -s "$root/incoming/secrets.env" "$root/secrets.env" ||
+        ! diff -rq "$root/incoming/secret-files" "$root/secret-files" >/dev/null 2>&1 || return 0
+    rm -rf "$root/before.new"
+    mkdir -p "$root/before.new/secret-files"
+    cp -a "$root/secrets.env" "$root/before.new/"
+    [ ! -d "$root/secret-files" ] || cp -a "$root/secret-files/." "$root/before.new/secret-files/"
+    echo "$before" >"$root/before.new/bundle"
+    rm -rf "$root/before"
+    mv -T "$root/before.new" "$root/before"
 }
 
 # Let people log in to a machine that Paddock made. sshd reads this second file of root too; Paddock's own key is not in

@@ -60,6 +60,7 @@ rename_code() (
 rename_configuration() {
     [ -L "$former_root/current" ] && [ ! -L "$root/current" ] || return 0
     touch "$former_root/pending"
+    rm -rf "$former_root/answered" "$former_root/before" # what has the former id cannot run any more
     if [ -d "$root" ]; then # of a run that was interrupted before its first change
         expect_no_state "$root"
         rm -rf --one-file-system "$root"

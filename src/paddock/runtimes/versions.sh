@@ -1,8 +1,9 @@
 # Library: keep the code trees that agents need, and delete the others.
-# Expects: $STORE, $AGENT.
+# Expects: $STORE, $AGENT; $root, to keep a version.
 
 # Code trees are in a store, named by their hash. Beside the store each agent has a folder with links to the trees that
-# it needs: `current`, and `previous`, the tree before that. A tree without a link is deleted with the next change.
+# it needs: `current`, `previous`, the tree before that, and the tree that it was last verified with. A tree without a link
+# is deleted with the next change.
 . ./fail.sh
 
 keep_version() { # TREE: becomes the agent's current tree, unless it is already
@@ -18,9 +19,10 @@ keep_version() { # TREE: becomes the agent's current tree, unless it is already
         mv -T "$versions/current.new" "$versions/current"
     fi
     previous=$(readlink "$versions/previous" || true)
+    verified=$(sed -n 's/^TREE="\(.*\)"$/\1/p' "$root/$(cat "$root/before/bundle" 2>/dev/null)/bundle.env" 2>/dev/null || true)
     for link in "$versions"/*; do
         case "${link##*/}" in
-            current | previous | "$1" | "$previous") ;;
+            current | previous | "$1" | "$previous" | "$verified") ;;
             *) rm "$link" ;;
         esac
     done

@@ -123,7 +123,8 @@ class AgentContainer:
     def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
         """Return the argv that creates the container from a bundle's archive on stdin.
 
-        An existing container is removed first if ``replaces`` is true; otherwise the script exits with ``UNSEEN``.
+        An existing container makes room if ``replaces`` is true; otherwise the script exits with ``UNSEEN``. It is kept
+        until the agent was verified with the new one.
         """
         arguments = [self.units.manager, self._root, bundle_id, "replace" if replaces else ""]
         arguments.append(former_ids(self.units.formers))

@@ -9,6 +9,7 @@ root=$1 ENGINE=$2 agent=$3 formers=$4
 case "$ENGINE" in docker | podman) ;; *) exit 78 ;; esac
 for id in $agent $formers; do
     drop_container "$ENGINE" "paddock-$id" "$id"
+    drop_container "$ENGINE" "paddock-$id.before" "$id"
     drop_layer "paddock-$id" "$id"
 done
 "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' localhost/paddock/archive | drop_images

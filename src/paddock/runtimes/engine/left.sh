@@ -24,7 +24,8 @@ observe_left_containers() {
 find_container() { # ENGINE
     for id in $agent $formers; do
         found=paddock-$id
-        is_ours "$1" "$found" "$id" || continue
+        # shellcheck disable=SC2086 # several ids
+        is_ours "$1" "$found" "$id" $formers || continue
         [ "$id" = "$agent" ] || [ -L "$root/current" ] || report former "$id"
         return 0
     done

@@ -39,6 +39,10 @@ else
         layer "$ENGINE" "$found" | report_lines layer
         runs=$(container_image "$found")
         ! is_made_from "$runs" "$present" || present=$runs # the same image, perhaps with a layer on it
+        # Its successor exists already, and the configuration is still the one from before.
+        if [ -e "$root/answered" ] && is_ours "$ENGINE" "$CONTAINER.before" "$agent"; then
+            report before "$(cat "$root/answered")"
+        fi
         report image.runs "$(described_image "$runs")"
         before=$(image_before "$root" "$runs")
         [ -z "$before" ] || report image.before "$(described_image "$before")"

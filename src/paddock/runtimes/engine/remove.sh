@@ -16,6 +16,7 @@ if command -v "$ENGINE" >/dev/null; then
     "$ENGINE" ps --quiet >/dev/null # if the engine does not run, this fails with the engine's own message
     drop_container "$ENGINE" "$CONTAINER" "$AGENT"
     drop_container "$ENGINE" "$CONTAINER.new" "$AGENT"
+    drop_container "$ENGINE" "$CONTAINER.before" "$AGENT"
     drop_layer "$CONTAINER" "$AGENT"
     echo "$images_before" | drop_images
     drop_kept_images "$root"

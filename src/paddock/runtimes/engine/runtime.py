@@ -80,7 +80,7 @@ class Engine:
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
             start, processes = "engine/start_image.sh", {"main": _main(contract)}
         name, required, search = self._units.unit("container"), self._units.required, self._units.search
-        described = (self.agent.name, container.name, container.engine, required, self.paths.etc, search)
+        described = (self.agent.name, container.engine, required, self.paths.etc, search)
         units = {name: unit(*described, rendered.processes)}
         limits = self._units.limits(workload, self.spec.user.uid, neighbours)
         more = container.variables(rendered)
@@ -89,6 +89,7 @@ class Engine:
             **container.files(workload),
             "start": text(start),
             "enter": text("engine/enter_container.sh"),
+            "attach": text("engine/attach.sh"),
             "halt": text("engine/halt.sh"),
             **({"relock": text("engine/relock.sh")} if container.brings_code else {}),
             **health_files(health),
@@ -128,6 +129,9 @@ class Engine:
     def apply(self, bundle_id: str) -> Sequence[str]:
         return script("engine/apply.sh", [self._units.manager, self._root, bundle_id, former_ids(self.formers)])
 
+    def back(self) -> Sequence[str]:
+        return self._units.back()
+
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         return self._units.rename(former, mounted=mounted)
 
@@ -155,7 +159,7 @@ class Engine:
         return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self._root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return self._with(script("engine/verified.sh", [self._root, bundle_id]))
+        return self._with(script("engine/verified.sh", [self._root, bundle_id, str(self.agent)]))
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         arguments = [self.container.engine.program, self.container.name, self._root, *argv]

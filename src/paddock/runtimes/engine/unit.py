@@ -15,7 +15,6 @@ _REFUSED: Final = 78  # the exit code of `start` if a restart would not help
 
 def unit(
     agent: str,
-    container: str,
     engine: Dialect,
     required: Sequence[str],
     etc: str,
@@ -33,12 +32,6 @@ def unit(
     restart, crashes = _after_crashes(first.restart)
     again = sorted({*crashes, *(code for process in processes for code in process.restart_exits)})
     daemon = f" {engine.service}" if engine.service else ""
-    # `halt` finds the container's processes by this id if the daemon does not run.
-    known = f"{etc.removesuffix('/current')}/container"
-    identify = (
-        f"{engine.program} container inspect --format {{{{.Id}}}} {container} >{known}.new && mv {known}.new {known}"
-    )
-    remember = f"ExecStartPre=-/bin/sh -c '{identify}'\n" if engine.service else ""
     return f"""\
 [Unit]
 Description=Container of {agent}
@@ -49,7 +42,8 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-{search}{remember}ExecStart={engine.program} start --attach {container}
+{search}ExecStart=/bin/sh {etc}/attach
+SyslogIdentifier={engine.program}
 ExecStop=/bin/sh {etc}/halt $MAINPID
 # However this unit ends, no container keeps running without a lease.
 ExecStopPost=-/bin/sh {etc}/halt

@@ -1,13 +1,15 @@
 # engine/verified.sh - record that a bundle was verified, and with which image
 #
-# Arguments: ROOT ID
+# Arguments: ROOT ID AGENT
 # Environment: ENGINE, CONTAINER
 #
 # The image before that one stays, for a rollback. Older ones are removed.
 set -eu
-root=$1 id=$2
+root=$1 id=$2 agent=$3
 . ./engine/kept.sh
+. ./engine/own.sh
 
+drop_container "$ENGINE" "$CONTAINER.before" "$agent"
 now=$(container_image "$CONTAINER")
 if [ -n "$now" ]; then
     keep_image "$now"
@@ -19,3 +21,4 @@ if [ -n "$now" ]; then
     drop_kept_images "$root"
 fi
 echo "$id" >"$root/answered"
+rm -rf "$root/before"

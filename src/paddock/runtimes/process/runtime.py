@@ -93,6 +93,9 @@ class ForegroundProcess:
     def apply(self, bundle_id: str) -> Sequence[str]:
         return script("process/apply.sh", [self._root, bundle_id, former_ids(self.formers)])
 
+    def back(self) -> Sequence[str]:
+        return script("process/back.sh", [self._root])
+
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         return script("process/rename.sh", [*self._where, str(self.agent), former])
 
@@ -112,7 +115,7 @@ class ForegroundProcess:
         return script("process/inspect.sh", [self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
+        return script("verified.sh", [self._root, bundle_id])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         return script("enter.sh", [self._root, self.paths.home, "", "", *argv])

@@ -11,6 +11,10 @@
 apply_bundle() {
     EGRESS= # a bundle that does not limit connections does not set it
     receive
+    switch_to_received
+}
+
+switch_to_received() {
     check_programs
     prepare
     [ -z "$TREE" ] || keep_version "$TREE"

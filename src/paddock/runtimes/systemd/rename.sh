@@ -44,9 +44,9 @@ drop_former_units() {
 # A container keeps its layer until its successor exists: applying a bundle recreates it.
 rename_containers() {
     for engine in docker podman; do
-        if command -v "$engine" >/dev/null && is_ours "$engine" "paddock-$former" "$former"; then
-            "$engine" rename "paddock-$former" "paddock-$agent"
-        fi
+        command -v "$engine" >/dev/null || continue
+        drop_container "$engine" "paddock-$former.before" "$former"
+        ! is_ours "$engine" "paddock-$former" "$former" || "$engine" rename "paddock-$former" "paddock-$agent"
     done
 }
 

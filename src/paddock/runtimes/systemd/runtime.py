@@ -179,6 +179,9 @@ class Systemd:
     def apply(self, bundle_id: str) -> Sequence[str]:
         return script("systemd/apply.sh", [self.manager, self._root, bundle_id, former_ids(self.formers)])
 
+    def back(self) -> Sequence[str]:
+        return script("systemd/back.sh", [self.manager, self._root])
+
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         paths = self.paths
         where = [self.manager, self._root, paths.code, paths.state_link, paths.state]
@@ -210,7 +213,7 @@ class Systemd:
         return script("systemd/inspect.sh", [self.manager, str(self.agent), self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
+        return script("verified.sh", [self._root, bundle_id])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
