@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from paddock.places import MachineWant
+from paddock.places.proxmox import occupant, root_work
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import root_work
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     TEMPLATE,
@@ -79,8 +79,9 @@ def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSe
     if asked in seen.taken:
         there = seen.containers.get(asked)
         lost = there if there in _unmarked_users(want, seen) else None
-        hint = pets.machine_mark_hint(want, lost) if lost else seen.taken_number_hint(asked)
-        raise CannotPlan(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint, code="machine.number-taken")
+        hint = pets.machine_mark_hint(want, lost) if lost else occupant.hint(asked, seen)
+        reason = f"machine.vmid: {asked} is taken by {occupant.in_words(asked, seen)}"
+        raise CannotPlan(reason, hint, code="machine.number-taken")
 
 
 def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:

@@ -69,6 +69,10 @@ class Client:
         self.node = node
         self._dated: tuple[datetime, float] | None = None  # time on the node, and our monotonic clock at that moment
 
+    @property
+    def url(self) -> str:
+        return self._url
+
     def now(self) -> datetime:
         """Return the time on the node, which all runs share; this computer's time if the node never sent its own."""
         if self._dated is None:

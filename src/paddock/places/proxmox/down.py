@@ -62,6 +62,12 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
                 pets.reading_hint(mount.owner),
                 code="down.owner-hidden",
             )
+        if mount.owner is not None and (where := seen.where(mount.owner)) is not None:
+            raise CannotPlan(
+                f"{cattle.name} has {mount.volume} ({mount.key}), whose owner, container {mount.owner}, is {where}",
+                "the owner of a state and its machine belong on one node: `paddock plan` says how to get there",
+                code="down.owner-on-another-node",
+            )
         if mount.owner not in owners:
             raise CannotPlan(
                 f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns",

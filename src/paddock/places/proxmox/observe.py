@@ -13,7 +13,7 @@ from paddock.clock import Wait
 from paddock.errors import PaddockError, Refused
 from paddock.frozen import frozen
 from paddock.places import MachineWant
-from paddock.places.proxmox import numbering
+from paddock.places.proxmox import nodes, numbering
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.holder import Holder
@@ -75,7 +75,8 @@ def observe(
             if locked and wait.lasted > _SETTLE_SECONDS:
                 raise Refused(
                     f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, not by a task of Paddock",
-                    hint=f"if the node's task list shows no task for it, run there: pct unlock {locked.vmid}",
+                    hint="the node's task list shows which task holds the lock; if there is none, docs/proxmox.md"
+                    " says how root removes it",
                 )
             made = f"container {min(unknown)} is being created, perhaps for {agent.name}" if unknown and agent else ""
             waiting = f"{locked.name} is locked ({locked.lock})" if locked else made
@@ -178,7 +179,7 @@ def _agents_of(container: LxcContainer) -> set[AgentId]:
 
 def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
     """Observe the node as it is now, whatever is under way."""
-    return read_node(client, node, holder, asks_networks=False)[0]
+    return read_node(client, node, holder, nodes.read(client), asks_networks=False)[0]
 
 
 @frozen
@@ -204,8 +205,9 @@ class Reading:
 
 def read(client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bool) -> Reading:
     """Read the node once. The tasks are read first: what they create shows in the containers afterwards."""
+    cluster = nodes.read(client)
     tasks = list(_own_tasks(client))
-    return Reading(tasks, *read_node(client, node, holder, asks_networks=asks_networks))
+    return Reading(tasks, *read_node(client, node, holder, cluster, asks_networks=asks_networks))
 
 
 def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Callable[[int], bool]) -> ProxmoxSeen:
