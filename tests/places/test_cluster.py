@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Finding
+from paddock.places.proxmox.client import TaskFailed
+from paddock.places.proxmox.errors import UnderHa
 from paddock.recipes import load
 from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter
@@ -17,6 +20,7 @@ from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.node import CATTLE, DEPLOYER, PET, WIDE, Node, PaperAgent, play_ssh
 from pvebox.console import Console
 from pvebox.fixture import default_fixture
+from pvebox.hamanager import HaManager
 
 NAMED: dict[str, Any] = {"state": {"pet": PET}, "machine": {"vmid": CATTLE}}
 SHARED: dict[str, Any] = {"state": {"storage": "shared"}, "machine": {"storage": "shared"}}
@@ -269,3 +273,103 @@ def test_forget_of_a_local_state_needs_no_dead_node(cluster: Node) -> None:
     cluster.world.members.offline.add("pve2")
     forget_all(cluster.agent())
     assert pet not in cluster.vmids
+
+
+# High availability
+
+
+def under_ha(node: Node, vmid: int, seconds: float) -> None:
+    """Let HA manage a container, with daemons that act some seconds after a task has ended."""
+    node.root("ha-manager", "add", f"ct:{vmid}")
+    node.world.ha.manager = HaManager(node.world, seconds)
+
+
+def test_a_machine_under_ha_is_not_recreated(cluster: Node) -> None:
+    up(cluster.agent())
+    under_ha(cluster, CATTLE, 0.1)
+    before = cluster.config(CATTLE)
+    cluster.sent.clear()
+    for verb in (down, cycle):
+        with pytest.raises(
+            Refused, match=r"container 101 \(bee\) is managed by HA, and the plan destroys it"
+        ) as caught:
+            verb(cluster.agent())
+        assert "`ha-manager remove ct:101`" in str(caught.value.hint)
+    assert not cluster.writes
+    assert (cluster.config(CATTLE), cluster.running) == (before, [CATTLE])
+    cluster.root("ha-manager", "remove", "ct:101")
+    cycle(cluster.agent())
+    assert cluster.running == [CATTLE]
+
+
+def test_a_change_waits_until_ha_has_stopped_and_started_the_machine(cluster: Node) -> None:
+    """The tasks hastop and hastart end when the request is queued."""
+    up(cluster.agent())
+    under_ha(cluster, CATTLE, 0.2)
+    up(cluster.agent(state={"size": "9G"}))  # the volume grows while the machine is stopped
+    assert "size=9G" in cluster.config(PET)["mp0"]
+    assert cluster.running == [CATTLE]
+    types = [task.upid.type for task in cluster.world.tasks.newest_first()]
+    assert types.index("hastart") < types.index("resize") < types.index("vzshutdown") < types.index("hastop")
+
+
+def test_up_waits_for_a_stop_that_ha_has_queued(cluster: Node) -> None:
+    """The stop would overtake a start."""
+    up(cluster.agent())
+    under_ha(cluster, CATTLE, 0.3)
+    cluster.root("pct", "stop", CATTLE)
+    assert cluster.running == [CATTLE]
+    agent = cluster.agent()
+    up(agent)
+    assert "HA is at work on container 101 (bee) (request_stop); waiting for it to end" in str(agent.told)
+    assert cluster.running == [CATTLE]
+
+
+def test_a_stop_that_ha_never_carries_out_is_an_error(cluster: Node) -> None:
+    """The daemons may be stopped, and the tasks succeed nevertheless."""
+    up(cluster.agent())
+    cluster.root("ha-manager", "add", "ct:101")
+    with pytest.raises(PaddockError, match="machine 101 is running after 180 s, and should be stopped"):
+        up(cluster.agent(state={"size": "9G"}))
+    assert "size=8G" in cluster.config(PET)["mp0"]
+
+
+def test_a_container_that_ha_ignores_is_kept_with_the_way_out(cluster: Node) -> None:
+    """For start and stop it is not under HA, and only the request to destroy it tells."""
+    up(cluster.agent())
+    cluster.root("ha-manager", "add", "ct:101", "--state", "ignored")
+    with pytest.raises(UnderHa, match="used in HA resources") as caught:
+        cycle(cluster.agent())
+    assert "ha-manager remove ct:101" in str(caught.value.hint)
+    cluster.root("ha-manager", "remove", "ct:101")
+    up(cluster.agent())
+    assert cluster.running == [CATTLE]
+
+
+# Quorum
+
+
+def test_without_quorum_the_word_is_quorum(cluster: Node) -> None:
+    """Proxmox says `Permission denied`, because the files of the cluster are read-only then."""
+    up(cluster.agent())
+    cluster.world.members.quorate = False
+    assert "nothing to do" in up(cluster.agent())
+    before = cluster.config(CATTLE)
+    changed: dict[str, Any] = {"machine": {"cores": 3}}
+    runs: list[tuple[Callable[[PaperAgent], str], str, dict[str, Any]]]
+    runs = [(down, "bee", {}), (cycle, "bee", {}), (up, "bee", changed), (up, "ant", {})]
+    for verb, name, keys in runs:
+        with pytest.raises(PaddockError, match="the cluster has no quorum, so nothing can be changed") as caught:
+            verb(cluster.agent(name, **keys))
+        assert "pvecm status" in str(caught.value.hint)
+    assert (cluster.config(CATTLE), cluster.running) == (before, [CATTLE])
+    cluster.world.members.quorate = True
+    cycle(cluster.agent())
+
+
+def test_a_task_that_failed_without_quorum_says_so(cluster: Node) -> None:
+    up(cluster.agent())
+    denied = "unable to open file '/etc/pve/nodes/pve/lxc/101.conf.tmp.9' - Permission denied"
+    cluster.fault("fail-task", denied, method="POST", path="*/shutdown")
+    with pytest.raises(TaskFailed, match="the cluster has no quorum, so nothing can be changed: the task vzshutdown"):
+        down(cluster.agent())

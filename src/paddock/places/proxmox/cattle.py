@@ -118,6 +118,18 @@ def check_unprotected(container: LxcContainer, why: str) -> None:
         )
 
 
+def check_not_under_ha(container: LxcContainer, why: str) -> None:
+    """Refuse to destroy a machine that HA manages: HA would start or move it meanwhile, and Proxmox keeps it."""
+    if container.ha is not None:
+        number = container.vmid
+        raise CannotPlan(
+            f"{container.name} is managed by HA, and {why}",
+            f"`ha-manager config`, as root on a node, shows its resource and rules; `ha-manager remove ct:{number}`"
+            " takes it out: run this command again then, and `ha-manager add ct:NUMBER` for the new machine",
+            code="machine.under-ha",
+        )
+
+
 def check_single_writer(
     want: MachineWant, volume: str | Ref, pet: Pet | None, cattle: LxcContainer | None, seen: ProxmoxSeen
 ) -> None:

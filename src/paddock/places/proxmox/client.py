@@ -16,7 +16,7 @@ from paddock.clock import Wait
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.places.proxmox import tls
-from paddock.places.proxmox.errors import CONTINUE, AnswerLost, api_error
+from paddock.places.proxmox.errors import CONTINUE, NO_QUORUM, NO_QUORUM_HINT, AnswerLost, api_error, says_no_quorum
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
@@ -137,6 +137,8 @@ class Client:
             return TaskEnd(tuple(line for line in log if line.startswith("WARN")))
         tail = "\n".join(f"  {line}" for line in log[-8:])
         message = mask(f"the task {name} failed: {outcome}\n{tail}")
+        if says_no_quorum("\n".join((outcome, *log))):
+            raise TaskFailed(mask(f"{NO_QUORUM}: the task {name} failed: {outcome}\n{tail}"), hint=NO_QUORUM_HINT)
         if outcome == _CUT_OFF:
             raise TaskCutOff(message, hint=f"the node may have gone down during the task; {CONTINUE}")
         raise TaskFailed(message, hint=f"the log above is Proxmox's own; afterwards {CONTINUE}")

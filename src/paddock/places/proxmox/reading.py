@@ -65,6 +65,7 @@ def read_node(
         holder.name,
         client.now(),
         client.node,
+        len(cluster.names),
         {int(row["vmid"]): _listed(row) for row in taken.result()},
         on_other_nodes,
         _hidden(client, members, containers.keys() | on_other_nodes.keys(), unreachable),
@@ -108,7 +109,7 @@ def _tagged(node: str, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, A
 
 def _listed(row: Mapping[str, Any]) -> Listed:
     tags = frozenset(str(row.get("tags", "")).split(";")) - {""}
-    return Listed(str(row["node"]), row.get("name"), tags, row["type"] == "lxc")
+    return Listed(str(row["node"]), row.get("name"), tags, row["type"] == "lxc", row.get("hastate"))
 
 
 def _ended(containers: Iterable[LxcContainer], holder: Holder) -> frozenset[str]:

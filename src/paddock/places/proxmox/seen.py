@@ -119,6 +119,7 @@ class LxcContainer:
     pending: frozenset[str] = frozenset()  # keys whose new value waits for a restart
     uptime: int = 0
     pool: Pool = Pool.ANY
+    ha: str | None = None  # the state of its HA service, empty if that is unknown; None: HA does not manage it
 
     @cached_property
     def mark(self) -> Mark | None:
@@ -142,6 +143,13 @@ class LxcContainer:
     @property
     def running(self) -> bool:
         return self.status == "running"
+
+    @property
+    def ha_is_busy(self) -> bool:
+        """Whether HA is about to start, stop or move the container. Its tasks end before it begins."""
+        return self.ha is not None and (
+            self.ha.startswith("request_") or self.ha in ("migrate", "relocate", "recovery")
+        )
 
     @property
     def lock(self) -> str | None:
@@ -218,6 +226,7 @@ class Listed:
     name: str | None = None  # None while its node reports no figures
     tags: frozenset[str] = frozenset()
     is_container: bool = True
+    ha: str | None = None  # the state of its HA service
 
 
 @frozen
@@ -262,6 +271,7 @@ class ProxmoxSeen(PlaceSeen):
     holder: str = ""  # the run that observed
     now: datetime = _LONG_AGO  # time on the node at the observation
     node: str = ""  # the node that was observed
+    nodes: int = 1  # of the cluster
     cluster: Mapping[int, Listed] = field(default_factory=dict)  # by the numbers of all nodes that the token may see
     on_other_nodes: Mapping[int, tuple[str, LxcContainer]] = field(default_factory=dict)  # of Paddock, with the node
     hidden: Hidden = Hidden()
@@ -307,6 +317,10 @@ class ProxmoxSeen(PlaceSeen):
     def outside(self) -> Sequence[LxcContainer]:
         """The containers with a mark that does not count, because they are in no pool for it."""
         return self._numbered(self._index.outside)
+
+    def may_be_under_ha(self, vmid: int) -> bool:
+        """Whether HA may manage a container: in a cluster, or because the list of its node says so."""
+        return self.nodes > 1 or (vmid in self.cluster and self.cluster[vmid].ha is not None)
 
     def where(self, vmid: int) -> str | None:
         """Return in words on which other node a container of Paddock is; None if it is not on another one."""
