@@ -11,6 +11,7 @@ import pytest
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Finding
+from paddock.places.proxmox import start_failure
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import UnderHa
 from paddock.recipes import load
@@ -21,6 +22,7 @@ from places.node import CATTLE, DEPLOYER, PET, WIDE, Node, PaperAgent, play_ssh
 from pvebox.console import Console
 from pvebox.fixture import default_fixture
 from pvebox.hamanager import HaManager
+from sandbox.conformance.recordings import load as recorded
 
 NAMED: dict[str, Any] = {"state": {"pet": PET}, "machine": {"vmid": CATTLE}}
 SHARED: dict[str, Any] = {"state": {"storage": "shared"}, "machine": {"storage": "shared"}}
@@ -373,3 +375,42 @@ def test_a_task_that_failed_without_quorum_says_so(cluster: Node) -> None:
     cluster.fault("fail-task", denied, method="POST", path="*/shutdown")
     with pytest.raises(TaskFailed, match="the cluster has no quorum, so nothing can be changed: the task vzshutdown"):
         down(cluster.agent())
+
+
+# A start that fails
+
+
+def test_a_start_that_fails_says_why_before_the_log(cluster: Node) -> None:
+    """Somebody's container on another node has the shared volume mounted."""
+    keys = {**SHARED, "token": WIDE, "pools": "none"}
+    up(cluster.agent(**keys))
+    cluster.root("pct", "stop", CATTLE)
+    volume = cluster.config(CATTLE)["mp0"].split(",")[0]
+    cluster.somebody(300)
+    migrate(cluster, 300, "pve2")
+    cluster.put(300, mp0=f"{volume},mp=/mine")
+    cluster.root("pct", "start", 300)
+    with pytest.raises(TaskFailed) as caught:
+        up(cluster.agent(**keys))
+    first, second, *_ = caught.value.message.splitlines()
+    assert first == (
+        "machine 101 does not start: run_buffer: 322 Script exited with status 32"
+        " (a volume could not be mounted: it is in use, or its filesystem is damaged)"
+    )
+    assert second == "the task vzstart failed: startup for container '101' failed"
+
+
+RECORDED = {
+    "run_buffer: 322 Script exited with status 2 (something that it mounts does not exist)": "startup for container",
+    "no such logical volume pve/vm-200-disk-1": "no such logical volume",
+    "bridge 'vmbr9' does not exist": "bridge 'vmbr9'",
+    "CT is locked (backup)": "CT is locked",
+    "volume 'livdir:500/vm-500-disk-0.raw' does not exist": "livdir",
+}
+
+
+@pytest.mark.parametrize(("why", "outcome"), RECORDED.items())
+def test_the_reason_of_a_recorded_start_is_its_own_line(why: str, outcome: str) -> None:
+    tasks = [case["task"] for case in recorded().cases if (case.get("task") or {}).get("type") == "vzstart"]
+    failed = [task for task in tasks if outcome in task["exitstatus"] and "status 32" not in str(task["log"])]
+    assert {start_failure.reason(task["exitstatus"], task["log"]) for task in failed} == {why}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -31,6 +31,9 @@ Params = Mapping[str, str | int]
 
 class TaskFailed(PaddockError):
     """A task of the node failed; the message has the end of its log."""
+
+    outcome = ""  # Proxmox's last line
+    log: Sequence[str] = ()
 
 
 class TaskCutOff(TaskFailed):
@@ -138,10 +141,12 @@ class Client:
         tail = "\n".join(f"  {line}" for line in log[-8:])
         message = mask(f"the task {name} failed: {outcome}\n{tail}")
         if says_no_quorum("\n".join((outcome, *log))):
-            raise TaskFailed(mask(f"{NO_QUORUM}: the task {name} failed: {outcome}\n{tail}"), hint=NO_QUORUM_HINT)
+            raise TaskFailed(f"{NO_QUORUM}: {message}", hint=NO_QUORUM_HINT)
         if outcome == _CUT_OFF:
             raise TaskCutOff(message, hint=f"the node may have gone down during the task; {CONTINUE}")
-        raise TaskFailed(message, hint=f"the log above is Proxmox's own; afterwards {CONTINUE}")
+        failed = TaskFailed(message, hint=f"the log above is Proxmox's own; afterwards {CONTINUE}")
+        failed.outcome, failed.log = mask(outcome), [mask(line) for line in log]
+        raise failed
 
     def task_log(self, upid: str) -> list[str]:
         """Return all lines of a task's log."""

@@ -11,7 +11,7 @@ from paddock import clock
 from paddock.clock import Wait
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
-from paddock.places.proxmox import restart_note
+from paddock.places.proxmox import restart_note, start_failure
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     HOST_KEY,
@@ -300,8 +300,13 @@ class Worker(Containers):
                 self._await_status(vmid, "running", _HA_SECONDS)
         except Running:
             self._reporter(f"machine {vmid} is already running")
-        except TaskFailed:
-            self._expect_bridge(vmid)
+        except TaskFailed as error:
+            if start_failure.is_for_want_of_a_bridge(error.outcome):
+                self._expect_bridge(vmid)
+            if error.outcome:
+                why = start_failure.reason(error.outcome, error.log)
+                said = f"machine {vmid} does not start: {why}\n{error.message}"
+                raise TaskFailed(said, hint=error.hint) from None
             raise
 
     def _expect_bridge(self, vmid: int) -> None:
