@@ -133,6 +133,10 @@ faults that happen now:
   lock VMID[:SECONDS]       hold the lock of a container's config, as another process of the node would (default: 30)
   offline NODE              cut a node off from the first one, which answers; undo it with online NODE.
                             Without a majority of the nodes the cluster has no quorum
+  silent NODE               let the pvestatd of a node report nothing, so that its status is unknown; undo it with
+                            heard NODE
+  ha [SECONDS]              run the HA daemons, which carry out a request some seconds later (default: 7);
+                            undo it with ha off
 
 list prints the active faults of requests as JSON, clear [ID] removes one or all.
 """
@@ -146,7 +150,7 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
         help="one of the faults below, list or clear",
         choices=(
             *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task", "crash-task"),
-            *("kill", "fill", "empty", "clock", "crash", "lock", "offline", "online"),
+            *("kill", "fill", "empty", "clock", "crash", "lock", "offline", "online", "silent", "heard", "ha"),
         ),
     )
     parser.add_argument(
@@ -370,6 +374,14 @@ def _fault(arguments: argparse.Namespace) -> int:
             ask(state, "POST", f"offline/{value}")
         case "online":
             ask(state, "DELETE", f"offline/{value}")
+        case "silent":
+            ask(state, "POST", f"silent/{value}")
+        case "heard":
+            ask(state, "DELETE", f"silent/{value}")
+        case "ha" if value == "off":
+            ask(state, "DELETE", "ha")
+        case "ha":
+            ask(state, "POST", "ha", {"seconds": float(value or 7)})
         case kind:
             rule = {"kind": kind, "value": value, "method": arguments.method, "path": arguments.path}
             _print(ask(state, "POST", "faults", {**rule, "count": arguments.count}))

@@ -46,6 +46,7 @@ class Console:
             "mountpoint": self._mountpoint,
             "echo": lambda rest: CommandResult(out=f"{' '.join(rest)}\n"),
             "true": lambda rest: CommandResult(),
+            "ha-manager": self._ha,
         }
 
     def run(self, argv: Sequence[str], given: Mapping[str, bytes] | None = None) -> CommandResult:
@@ -110,6 +111,8 @@ class Console:
                 return self._wait(self._call("POST", f"{path}/status/{verb}", **parse_options(rest)))
             case "destroy":
                 return self._wait(self._call("DELETE", path, **parse_options(rest)))
+            case "migrate" if rest:
+                return self._wait(self._call("POST", f"{path}/migrate", target=rest[0], **parse_options(rest[1:])))
             case "unlock":
                 return self._unlock(vmid, node)
             case "exec":
@@ -117,6 +120,19 @@ class Console:
             case "push":
                 return self._push(vmid, node, rest, given)
         raise UsageError(f"pct: unknown command '{verb}'")
+
+    def _ha(self, rest: list[str]) -> CommandResult:
+        """Add, change or remove an HA resource."""
+        match rest:
+            case ["add", sid, *options]:
+                self._call("POST", "/cluster/ha/resources", sid=sid, **parse_options(options))
+            case ["set", sid, *options]:
+                self._call("PUT", f"/cluster/ha/resources/{sid}", **parse_options(options))
+            case ["remove", sid]:
+                self._call("DELETE", f"/cluster/ha/resources/{sid}")
+            case _:
+                raise UsageError("ha-manager: expected add, set or remove, and a resource such as ct:100")
+        return CommandResult()
 
     def _list(self) -> str:
         lines = ["VMID       Status     Lock         Name\n"]

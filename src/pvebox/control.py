@@ -19,6 +19,7 @@ from .cluster import Cluster
 from .console import Console
 from .errors import SandboxError
 from .faults import Faults, Rule
+from .hamanager import HaManager
 from .lifecycle import start_on_boot
 
 
@@ -81,6 +82,15 @@ class Control:
             case "POST" | "DELETE", ["offline", node]:
                 self._set_offline(node, offline=method == "POST")
                 return {}
+            case "POST" | "DELETE", ["silent", node]:
+                self._set_silent(node, silent=method == "POST")
+                return {}
+            case "POST", ["ha"]:
+                self._cluster.ha.manager = HaManager(self._cluster, float(body.get("seconds", 7)))
+                return {}
+            case "DELETE", ["ha"]:
+                self._cluster.ha.manager = None
+                return {}
             case "GET", ["status"]:
                 return await run_in_threadpool(self._status)
         raise SandboxError(f"The control endpoint has no {method} {path}.")
@@ -97,6 +107,13 @@ class Control:
         threading.Thread(target=hold, daemon=True).start()
         if not await run_in_threadpool(held.wait, self._cluster.configs.lock_timeout):
             raise SandboxError(f"The lock of container {vmid} is held by a task.")
+
+    def _set_silent(self, node: str, *, silent: bool) -> None:
+        """Stop the pvestatd of a node, or start it again."""
+        nodes, members = self._cluster.nodes, self._cluster.members
+        if node not in nodes:
+            raise SandboxError(f"There is no node {node}.", hint=f"The nodes are {', '.join(nodes)}.")
+        members.silent = members.silent | {node} if silent else members.silent - {node}
 
     def _set_offline(self, node: str, *, offline: bool) -> None:
         """Cut a node off from the others, or connect it again. The cluster has quorum with a majority of its nodes."""

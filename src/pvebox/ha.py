@@ -1,7 +1,7 @@
 """High availability: the configured resources and rules.
 
-The daemons that act on them (Proxmox's CRM and LRM) do not run here. A request to them is accepted and stays queued, as
-on a cluster whose HA daemons are stopped.
+The daemons that act on them (Proxmox's CRM and LRM) do not run unless `manager` is set. Without them a request is
+accepted and stays queued, as on a cluster whose HA daemons are stopped.
 """
 
 from __future__ import annotations
@@ -10,8 +10,21 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 from .harules import RULE_TYPES, Section, resources_of
+
+
+class Manager(Protocol):
+    """The daemons that carry requests out."""
+
+    def queue(self, vmid: int, verb: str) -> None:
+        """Accept a request to start or stop a container."""
+        ...
+
+    def state_of(self, vmid: int) -> str | None:
+        """Return the state of a container's HA service."""
+        ...
 
 
 class HaStore:
@@ -22,6 +35,7 @@ class HaStore:
         self._lock = threading.RLock()
         self.resources: dict[str, Section] = {}
         self.rules: dict[str, Section] = {}
+        self.manager: Manager | None = None
         # Raises if the cluster's filesystem is read-only. Given the path of the file.
         self.require_writable: Callable[[str], None] = lambda path: None
         for name in ("resources", "rules"):
@@ -44,6 +58,10 @@ class HaStore:
         """Return whether requests to start, stop or migrate a container go to the HA manager."""
         found = self.resources.get(f"ct:{vmid}")
         return found is not None and found.get("state") != "ignored"
+
+    def state_of(self, vmid: int) -> str | None:
+        """Return the state of a container's HA service; None without daemons that know it."""
+        return self.manager.state_of(vmid) if self.manager is not None and self.manages(vmid) else None
 
     def digest(self, name: str) -> str:
         """Return the SHA-1 of the text of a file: `resources` or `rules`."""

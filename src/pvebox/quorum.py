@@ -1,4 +1,4 @@
-"""The cluster's membership: nodes that are offline, and what Proxmox refuses without quorum.
+"""The cluster's membership: nodes that are offline or silent, and what Proxmox refuses without quorum.
 
 Proxmox keeps all configs in a cluster filesystem. Without a majority of the nodes it is read-only. Some methods check
 that first; the others fail when they write a config or take a lock of the cluster.
@@ -21,7 +21,15 @@ class Membership:
     """Which nodes are offline, and whether the others have quorum."""
 
     offline: set[str] = field(default_factory=set)
+    # Nodes whose pvestatd has reported nothing for five minutes. It may hang while the node's API works.
+    silent: set[str] = field(default_factory=set)
     quorate: bool = True
+
+    def status(self, node: str) -> str:
+        """Return the status of a node. Corosync tells `offline`; `unknown` only means that no figures are fresh."""
+        if node in self.offline:
+            return "offline"
+        return "unknown" if node in self.silent else "online"
 
     def require_quorum(self) -> None:
         """Raise the error of the methods that check for quorum first."""

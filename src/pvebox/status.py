@@ -92,8 +92,14 @@ class Statistics:
         if time.monotonic() - self._when >= self._interval:
             self.gather()
         known = self._gathered.get(vmid)
-        entry = {"id": f"lxc/{vmid}", "type": "lxc", "vmid": vmid, "node": self._cluster.configs.node_of(vmid)}
+        node = self._cluster.configs.node_of(vmid)
+        entry = {"id": f"lxc/{vmid}", "type": "lxc", "vmid": vmid, "node": node}
+        if known is not None and node in self._cluster.members.silent:
+            # The figures are too old. The tags come from the config.
+            known = {"status": "unknown", **{key: known[key] for key in ("tags", "lock") if key in known}}
         entry |= known if known is not None else {"status": "unknown"}
+        state = self._cluster.ha.state_of(vmid)
+        entry |= {"hastate": state} if state is not None else {}
         pool = self._cluster.access.pool_of(vmid)
         return {**entry, "pool": pool} if pool is not None else entry
 

@@ -25,6 +25,8 @@ from pvebox import faults as pvebox_faults
 _RUNS: Final = 5  # that a command may need after a fault, with what a person does in between
 _COMMAND: Final = re.compile(r": ((?:pct|pveum) [a-z][^\n]*)")
 _UNLOCK: Final = re.compile(r"pct unlock (\d+)")
+_LOCKED: Final = re.compile(r"container (\d+) \([^)]*\) has been locked")
+_LEFT: Final = re.compile(r"`pct config (\d+)`, as root on its node")
 _TEXTS: Final = (
     (re.compile(r"\b(GET|POST|PUT|DELETE) /\S+?(?=: |$)", re.MULTILINE), "REQUEST"),
     (re.compile(r"the task \w+ failed"), "the task TASK failed"),
@@ -152,7 +154,13 @@ class Lab:
 
 
 def _obey(world: World, said: Said) -> None:
-    """Run the commands for root that a message has."""
+    """Run the commands for root that a message has, and those that docs/proxmox.md has for it."""
+    for match in _LOCKED.finditer(said.sentence):
+        world.node.shell(f"pct unlock {match[1]}")
+    for vmid in {int(match[1]) for match in _LEFT.finditer(said.sentence)}:
+        if vmid in world.node.vmids and world.node.config(vmid) == {"lock": "create"}:
+            world.node.shell(f"pct unlock {vmid}")
+            world.node.shell(f"pct destroy {vmid}")
     for match in _COMMAND.finditer(said.sentence):
         line = match[1].split("`")[0]
         locked = _UNLOCK.search(line)

@@ -452,7 +452,12 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
         AdoptTarget(200, "mp0"),
         r"owns local-lvm:vm-200-disk-2 \(mp1 at /data\)",
     ),
-    ("a taken pet", lambda n: n.somebody(300), AdoptTarget(200, "mp0"), "state.pet: 300 is taken, and not by a pet"),
+    (
+        "a taken pet",
+        lambda n: n.somebody(300),
+        AdoptTarget(200, "mp0"),
+        "state.pet: 300 is taken by something that the token may not read",
+    ),
     (
         "another's pet, which runs",
         lambda n: somebody_runs(n, 300, pool=STATES, description="paddock: v=2 role=pet"),

@@ -15,7 +15,7 @@ from paddock.places import Archive, CacheWant, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.archive import Saved
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
+from paddock.places.proxmox.seen import Capacity, Listed, LxcContainer, ProxmoxSeen
 from paddock.plan.actions import Ref
 from paddock.plan.machine import AdoptTarget, MachinePlan
 from paddock.plan.step import Phase, Step
@@ -115,7 +115,11 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         Capacity(memory, sizes, case.get("networks", {})),
         case.get("base_missing", False),
         case.get("storages", {}),
-        elsewhere=case.get("elsewhere", {}),
+        node="pve",
+        cluster={
+            **{vmid: Listed("pve") for vmid in containers},
+            **{vmid: Listed(node, name) for vmid, (name, node) in case.get("cluster", {}).items()},
+        },
     )
 
 

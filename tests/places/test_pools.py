@@ -226,9 +226,9 @@ def _told(node: Node, **keys: Any) -> str:
 
 def test_a_number_in_the_file_that_something_invisible_has_is_refused(node: Node) -> None:
     node.somebody(300)
-    with pytest.raises(Refused, match=r"state\.pet: 300 is taken, and not by a pet"):
+    with pytest.raises(Refused, match=r"state\.pet: 300 is taken by something that the token may not read"):
         up(node.agent(state={"pet": 300}))
-    with pytest.raises(Refused, match=r"machine\.vmid: 300 is taken, and not by bee"):
+    with pytest.raises(Refused, match=r"machine\.vmid: 300 is taken by something that the token may not read"):
         up(node.agent(machine={"vmid": 300}))
     assert not node.writes
 

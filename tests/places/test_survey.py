@@ -98,6 +98,17 @@ def test_a_survey_shows_what_the_first_agent_needs(tmp_path: Path) -> None:
     ]
 
 
+def test_a_node_of_unknown_status_is_offered_if_it_answers(tmp_path: Path) -> None:
+    """Its pvestatd reports no figures, perhaps because of a dead NFS; its API works."""
+    node = Node(tmp_path, nodes=("pve1", "pve2", "pve3"))
+    node.world.members.silent |= {"pve1", "pve2"}
+    node.fault("answer", "595:No route to host", path="/nodes/pve2/*", count=1000)
+    found = survey(node.client(ROOT))
+    assert [each.name for each in found.nodes] == ["pve1", "pve3"]
+    assert found.offline == ("pve2",)
+    assert found.nodes[0].disks
+
+
 def test_a_full_storage_is_offered_with_its_figures(node: Node) -> None:
     node.world.full.add("local-lvm")
     disk = survey(node.client(DEPLOYER)).nodes[0].disks[0]

@@ -9,6 +9,7 @@ import pytest
 from paddock.backups import REPLACED, Backup
 from paddock.errors import BadInput
 from paddock.run import restore
+from paddock.run.drill import Trial
 from run.test_copies import agent
 
 
@@ -56,3 +57,22 @@ def test_without_a_name_the_newest_backup_is_chosen_that_fits_and_was_not_replac
     asked = agent(backup={"to": "./backups"})
     assert restore.choose(asked, None) is found[1]
     assert restore.choose(asked, found[3].name) is found[3]
+
+
+def test_after_a_rollback_drill_and_restore_choose_the_newest_backup_that_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The nightly backup before the rollback is of the newer version, which the older code must not get."""
+    said = {"agent": "home_hermes", "kind": "hermes"}
+    versions = ["0.18.2", "0.19.0", "0.20.0", "0.20.0"]
+    found = [
+        Backup(f"2026-11-{day}T12-00-00Z", datetime(2026, 11, day, 12, tzinfo=UTC), 1, {**said, "version": version})
+        for day, version in enumerate(versions, 10)
+    ]
+    monkeypatch.setattr(restore, "all_backups", lambda _: found)
+    rolled_back = agent(backup={"to": "./backups"})
+    trial = Trial.of(rolled_back, None, real_model=False)
+    assert trial.backup is restore.choose(rolled_back, None) is found[1]
+    assert not trial.asked_for
+    with pytest.raises(BadInput, match=r"is of version 0\.20\.0, and hermes has 0\.19\.0, which is older"):
+        Trial.of(rolled_back, found[3].name, real_model=False)

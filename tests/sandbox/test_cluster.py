@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,9 @@ import pytest
 
 from pvebox.assembly import memory_cluster
 from pvebox.cluster import Cluster
+from pvebox.console import Console
 from pvebox.fixture import default_fixture
+from pvebox.hamanager import HaManager
 from sandbox.inprocess import Api
 
 ROOT = "root@pam!sandbox"
@@ -157,6 +161,31 @@ def test_an_offline_node_is_unreachable_for_those_with_the_privilege(api: Api) -
     assert api.reason("GET", "/cluster/nextid", vmid=100) == "Parameter verification failed."
 
 
+def test_a_silent_node_is_unknown_and_goes_on_answering(api: Api) -> None:
+    """Its guests have no name, no figures and no template flag in the cluster's list. Their tags stay."""
+    api.create(100, "two", hostname="quiet", tags="paddock", start=1)
+    api.settle()
+    api.cluster.statistics.gather()
+    api.cluster.members.silent.add("two")
+    assert {node["node"]: node["status"] for node in api.data("GET", "/nodes")} == {"one": "online", "two": "unknown"}
+    [listed] = api.data("GET", "/cluster/resources", type="vm")
+    assert listed == {
+        "id": "lxc/100",
+        "type": "lxc",
+        "vmid": 100,
+        "node": "two",
+        "status": "unknown",
+        "tags": "paddock",
+    }
+    storages = [row for row in api.data("GET", "/cluster/resources", type="storage") if row["node"] == "two"]
+    assert {row["status"] for row in storages} == {"unknown"}
+    assert not any("disk" in row for row in storages)
+    assert api.data("GET", "/nodes/two/lxc/100/status/current")["status"] == "running"
+    assert api.data("GET", "/nodes/two/lxc")[0]["name"] == "quiet"
+    api.cluster.members.offline.add("two")
+    assert {node["status"] for node in api.data("GET", "/nodes")} == {"online", "offline"}
+
+
 def test_a_migration_to_an_offline_node_leaves_the_container_running(api: Api) -> None:
     api.create(100, "one", start=1)
     api.settle()
@@ -219,6 +248,47 @@ def test_ha_takes_over_start_and_stop_of_its_containers(api: Api) -> None:
     assert api.task("POST", "/nodes/one/lxc/100/migrate", target="two").upid.type == "hamigrate"
     api.ask("PUT", "/cluster/ha/resources/ct:100", ROOT, state="ignored")
     assert api.task("POST", "/nodes/one/lxc/100/status/start").upid.type == "vzstart"
+
+
+def until(happens: Callable[[], bool]) -> None:
+    """Wait for what the HA daemons do."""
+    end = time.monotonic() + 5
+    while not happens():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_the_ha_daemons_stop_a_container_after_the_task_has_ended(api: Api) -> None:
+    api.create(100, "one", start=1)
+    api.settle()
+    Console(api.cluster).run(["ha-manager", "add", "ct:100"])
+    api.cluster.ha.manager = HaManager(api.cluster, 0.2)
+    current = "/nodes/one/lxc/100/status/current"
+    asked = api.task("POST", "/nodes/one/lxc/100/status/shutdown")
+    assert (asked.upid.type, asked.exitstatus) == ("hastop", "OK")
+    now = api.data("GET", current)
+    assert (now["status"], now["ha"]) == ("running", {"managed": 1, "state": "request_stop"})
+    assert api.reason("POST", "/nodes/one/lxc/100/status/start") == "CT 100 already running"
+    until(lambda: api.data("GET", current)["ha"]["state"] == "stopped")
+    assert api.data("GET", current)["status"] == "stopped"
+    [real] = [task for task in api.cluster.tasks.newest_first() if task.upid.type == "vzshutdown"]
+    assert real.upid.user == "root@pam"
+    assert api.task("POST", "/nodes/one/lxc/100/status/start").upid.type == "hastart"
+    until(lambda: api.cluster.runtime.containers.running(100))
+    assert api.data("GET", "/cluster/resources", type="vm")[0]["hastate"] == "started"
+
+
+def test_a_queued_stop_overtakes_a_start(api: Api) -> None:
+    api.create(100, "one", start=1)
+    api.settle()
+    Console(api.cluster).run(["ha-manager", "add", "ct:100"])
+    api.cluster.ha.manager = HaManager(api.cluster, 0.2)
+    api.task("POST", "/nodes/one/lxc/100/status/stop")
+    api.cluster.runtime.containers.stop(100)  # it ended by itself
+    api.task("POST", "/nodes/one/lxc/100/status/start")
+    until(lambda: api.cluster.ha.state_of(100) in ("started", "stopped"))
+    assert Console(api.cluster).run(["ha-manager", "remove", "ct:100"]).code == 0
+    assert api.data("GET", "/nodes/one/lxc/100/status/current")["ha"] == {"managed": 0}
 
 
 def test_a_container_under_ha_is_destroyed_only_with_purge(api: Api) -> None:

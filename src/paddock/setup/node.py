@@ -190,7 +190,7 @@ def _show_lines(talk: Conversation, head: str, lines: Sequence[str]) -> None:
 def _chosen_node(talk: Conversation, offers: Sequence[NodeOffer]) -> NodeOffer:
     nodes = {node.name: node for node in offers}
     if not nodes:
-        raise PaddockError("the cluster has no node that is online", hint="start the node, and run the command again")
+        raise PaddockError("no node of the cluster answers", hint="start the node, and run the command again")
     choices = [Choice(name, f"Proxmox VE {one_line(node.version, 40)}") for name, node in nodes.items()]
     return talk.choose(Question("--node", "Node", "Which node?", choices[0].value, choices), nodes.__getitem__)
 

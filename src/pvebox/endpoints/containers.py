@@ -51,8 +51,9 @@ def current(call: Call) -> dict[str, Any]:
 
 
 def _ha_status(call: Call) -> dict[str, Any]:
-    """Return whether the HA manager is responsible. It does not run, so no state of it is known."""
-    return {"managed": 1, "state": None} if call.cluster.ha.manages(call.vmid) else {"managed": 0}
+    """Return whether the HA manager is responsible, and the state of the service if its daemons run."""
+    ha = call.cluster.ha
+    return {"managed": 1, "state": ha.state_of(call.vmid)} if ha.manages(call.vmid) else {"managed": 0}
 
 
 def _ask_ha(call: Call, verb: str) -> str:
@@ -64,6 +65,8 @@ def _ask_ha(call: Call, verb: str) -> str:
         if verb == "start":
             sid = f"ct:{vmid}"
             cluster.ha.put_resource(sid, {**cluster.ha.resources[sid], "state": "started"})
+        if cluster.ha.manager is not None:
+            cluster.ha.manager.queue(vmid, verb)
 
     return cluster.start_task(call.node, f"ha{verb}", str(vmid), call.user, work)
 

@@ -93,11 +93,11 @@ def _node_resource(call: Call, node: Node) -> dict[str, Any]:
         "id": f"node/{node.name}",
         "type": "node",
         "node": node.name,
-        "status": "offline" if node.name in call.cluster.members.offline else "online",
+        "status": call.cluster.members.status(node.name),
         "level": "",
         "cgroup-mode": 1,
     }
-    if call.allows(f"/nodes/{node.name}", "Sys.Audit"):
+    if call.allows(f"/nodes/{node.name}", "Sys.Audit") and node.name not in call.cluster.members.silent:
         entry |= {
             "cpu": 0.01,
             "maxcpu": node.cpus,
@@ -112,18 +112,19 @@ def _node_resource(call: Call, node: Node) -> dict[str, Any]:
 
 def storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]:
     """Return a storage's entry in the cluster's resource list."""
+    silent = node in call.cluster.members.silent
     total, used = call.cluster.capacity(storage)
+    figures = {} if silent else {"disk": used, "maxdisk": total}
     return {
         "id": f"storage/{node}/{storage.id}",
         "type": "storage",
         "node": node,
         "storage": storage.id,
-        "status": "available",
+        "status": "unknown" if silent else "available",
         "plugintype": str(storage.type),
         "content": ",".join(storage.content),
         "shared": int(storage.shared),
-        "disk": used,
-        "maxdisk": total,
+        **figures,
     }
 
 

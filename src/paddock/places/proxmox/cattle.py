@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from paddock.places import MachineWant
-from paddock.places.proxmox import cloning, root_work
+from paddock.places.proxmox import cloning, occupant, root_work
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
@@ -79,8 +79,9 @@ def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSe
     if asked in seen.taken:
         there = seen.containers.get(asked)
         lost = there if there in _unmarked_users(want, seen) else None
-        hint = pets.machine_mark_hint(want, lost) if lost else seen.taken_number_hint(asked)
-        raise CannotPlan(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint, code="machine.number-taken")
+        hint = pets.machine_mark_hint(want, lost) if lost else occupant.hint(asked, seen)
+        reason = f"machine.vmid: {asked} is taken by {occupant.in_words(asked, seen)}"
+        raise CannotPlan(reason, hint, code="machine.number-taken")
 
 
 def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
@@ -114,6 +115,18 @@ def check_unprotected(container: LxcContainer, why: str) -> None:
             f"{container.name} is protected, and {why}",
             f"to allow it, remove the protection: pct set {container.vmid} --protection 0",
             code="machine.protected",
+        )
+
+
+def check_not_under_ha(container: LxcContainer, why: str) -> None:
+    """Refuse to destroy a machine that HA manages: HA would start or move it meanwhile, and Proxmox keeps it."""
+    if container.ha is not None:
+        number = container.vmid
+        raise CannotPlan(
+            f"{container.name} is managed by HA, and {why}",
+            f"`ha-manager config`, as root on a node, shows its resource and rules; `ha-manager remove ct:{number}`"
+            " takes it out: run this command again then, and `ha-manager add ct:NUMBER` for the new machine",
+            code="machine.under-ha",
         )
 
 

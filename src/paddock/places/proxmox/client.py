@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -16,7 +16,15 @@ from paddock.clock import Wait
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.places.proxmox import tls
-from paddock.places.proxmox.errors import AFTERWARDS, CONTINUE, AnswerLost, api_error
+from paddock.places.proxmox.errors import (
+    AFTERWARDS,
+    CONTINUE,
+    NO_QUORUM,
+    NO_QUORUM_HINT,
+    AnswerLost,
+    api_error,
+    says_no_quorum,
+)
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
@@ -31,6 +39,9 @@ Params = Mapping[str, str | int]
 
 class TaskFailed(PaddockError):
     """A task of the node failed; the message has the end of its log."""
+
+    outcome = ""  # Proxmox's last line
+    log: Sequence[str] = ()
 
 
 class TaskCutOff(TaskFailed):
@@ -68,6 +79,10 @@ class Client:
         self.user = token.reveal().partition("=")[0]
         self.node = node
         self._dated: tuple[datetime, float] | None = None  # time on the node, and our monotonic clock at that moment
+
+    @property
+    def url(self) -> str:
+        return self._url
 
     def now(self) -> datetime:
         """Return the time on the node, which all runs share; this computer's time if the node never sent its own."""
@@ -133,9 +148,13 @@ class Client:
             return TaskEnd(tuple(line for line in log if line.startswith("WARN")))
         tail = "\n".join(f"  {line}" for line in log[-8:])
         message = mask(f"the task {name} failed: {outcome}\n{tail}")
+        if says_no_quorum("\n".join((outcome, *log))):
+            raise TaskFailed(f"{NO_QUORUM}: {message}", hint=NO_QUORUM_HINT)
         if outcome == _CUT_OFF:
             raise TaskCutOff(message, hint=f"the node may have gone down during the task; {CONTINUE}")
-        raise TaskFailed(message, hint=f"the log above is Proxmox's own; {AFTERWARDS}")
+        failed = TaskFailed(message, hint=f"the log above is Proxmox's own; {AFTERWARDS}")
+        failed.outcome, failed.log = mask(outcome), [mask(line) for line in log]
+        raise failed
 
     def task_log(self, upid: str) -> list[str]:
         """Return all lines of a task's log."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from paddock import __version__
 from paddock.errors import PaddockError, Refused, WorldChanged
-from paddock.places.proxmox import cloning
+from paddock.places.proxmox import cloning, occupant
 from paddock.places.proxmox.claim import AGAIN, Claim, without_claim
 from paddock.places.proxmox.client import Client, NotReached, TaskCutOff
 from paddock.places.proxmox.errors import Exists, Forbidden, NoContainer
@@ -104,7 +104,7 @@ class Containers:
 
     @contextmanager
     def _making(self, vmid: int) -> Iterator[None]:
-        """Create a container. If the node goes down meanwhile, say what it may leave, which only root can remove.
+        """Create a container. If the node goes down meanwhile, say where to look for what it may leave.
 
         The node may still be creating a container of this number for a run that was killed. Wait for it, so that the
         next observation sees it.
@@ -115,8 +115,7 @@ class Containers:
             await_tasks(self._client, vmid, self._reporter)
             raise
         except (TaskCutOff, NotReached) as error:
-            left = f"if container {vmid} is left there with `lock: create`, run as root on the node:"
-            error.hint = f"{error.hint}\n{left} pct unlock {vmid} && pct destroy {vmid}"
+            error.hint = f"{error.hint}\n{occupant.look_hint(vmid)}"
             raise
 
     @contextmanager

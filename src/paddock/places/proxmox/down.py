@@ -8,7 +8,7 @@ from paddock.places import MachineWant
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import MOUNT_KEY, Destroy, Detach
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.cattle import check_no_newer_machine, check_unprotected, stop_step
+from paddock.places.proxmox.cattle import check_no_newer_machine, check_not_under_ha, check_unprotected, stop_step
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Risk, Step
@@ -40,6 +40,7 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the steps that remove the machine; refuse unless a pet owns every volume but its root disk."""
     owners = {pet.vmid for pet in seen.with_role(Role.PET)}
     check_unprotected(cattle, "the plan destroys it")
+    check_not_under_ha(cattle, "the plan destroys it")
     if "parent" in cattle.config:
         raise CannotPlan(
             f"{cattle.name} has snapshots, which also hold the state; destroying the machine would leave them behind",
@@ -61,6 +62,12 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
                 f" container {mount.owner}",
                 pets.reading_hint(mount.owner),
                 code="down.owner-hidden",
+            )
+        if mount.owner is not None and (where := seen.where(mount.owner)) is not None:
+            raise CannotPlan(
+                f"{cattle.name} has {mount.volume} ({mount.key}), whose owner, container {mount.owner}, is {where}",
+                "the owner of a state and its machine belong on one node: `paddock plan` says how to get there",
+                code="down.owner-on-another-node",
             )
         if mount.owner not in owners:
             raise CannotPlan(

@@ -89,11 +89,32 @@ class Locked(ApiError, WorldChanged):
     """Another operation holds the container's lock."""
 
 
+class UnderHa(ApiError):
+    """The container is an HA resource, which Proxmox does not destroy."""
+
+
+class NoQuorum(ApiError):
+    """The cluster has no majority of its nodes, so Proxmox changes nothing."""
+
+
 class AnswerLost(WorldChanged):
     """The request was sent and no response came back: Proxmox may have carried it out."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, hint=f"Proxmox may have done it or not; {CONTINUE}")
+
+
+# Without quorum the files of the cluster are read-only, also for Proxmox itself.
+_NO_QUORUM: Final = re.compile(r"no quorum|unable to open file '/etc/pve/[^']*' - Permission denied")
+NO_QUORUM: Final = "the cluster has no quorum, so nothing can be changed"
+NO_QUORUM_HINT: Final = (
+    f"start nodes until a majority of them is up; `pvecm status` on a node shows the votes; afterwards {CONTINUE}"
+)
+
+
+def says_no_quorum(text: str) -> bool:
+    """Whether Proxmox's words say that the cluster has no quorum. Some of them look like a missing privilege."""
+    return bool(_NO_QUORUM.search(text))
 
 
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], type[ApiError]], ...]] = (
@@ -124,6 +145,11 @@ def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) ->
             return Forbidden(what, status, reason, errors, hint="`paddock doctor` shows which privileges are missing")
         case 400:
             return BadParameters(what, status, reason, errors)
+    if says_no_quorum(reason):
+        return NoQuorum(what, status, f"{NO_QUORUM}: {reason}", errors, hint=NO_QUORUM_HINT)
+    if found := re.search(r"unable to remove CT (\d+) - used in HA resources", reason):
+        hint = f"as root on a node: ha-manager remove ct:{found[1]}; afterwards {CONTINUE}"
+        return UnderHa(what, status, reason, errors, hint=hint)
     for pattern, kind in _BY_TEXT:
         if pattern.search(reason):
             return kind(what, status, reason, errors)

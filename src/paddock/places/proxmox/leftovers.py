@@ -9,7 +9,7 @@ from paddock.places import MachineWant
 from paddock.places.proxmox.actions import Destroy, DestroySpare, Release, RemovePet
 from paddock.places.proxmox.archive import clear_steps
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.cattle import stop_step
+from paddock.places.proxmox.cattle import check_not_under_ha, stop_step
 from paddock.places.proxmox.claim import AGAIN
 from paddock.places.proxmox.pet import pets_for
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
@@ -30,6 +30,7 @@ def clear_machines(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], Pr
 
 def _destroy(machine: LxcContainer) -> Iterator[Step]:
     reason = "the run that created it was interrupted before it got the state"
+    check_not_under_ha(machine, "it is unfinished")
     if machine.running:
         yield stop_step(machine, reason)
     title = f"destroy the unfinished machine {machine.vmid}"

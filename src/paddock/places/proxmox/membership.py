@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddock.places import MachineWant
+from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import path_in_pet, reading_hint
@@ -35,31 +36,32 @@ def check_listed(seen: ProxmoxSeen) -> None:
 
 def check_state_known(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
     """Refuse to believe that the agent has no pet while one may be hidden, or on another node."""
-    if spec is None:
-        return
-    _check_hidden(want, spec.state, "has a pet", seen)
-    for vmid, (node, container) in seen.on_other_nodes.items():
-        if container.has(Role.PET) and _is_pet_of(want, container):
-            raise CannotPlan(
-                f"container {vmid} on node {node} has the state of {want.agent}",
-                f"name that node in the file (machine.node: {node}), or migrate the pet to this one",
-                code="state.on-another-node",
-            )
+    pets.check_not_on_another_node(want, seen)
+    pets.check_reachable(want, seen)
+    if spec is not None:
+        _check_hidden(want, spec.state, "has a pet", seen)
 
 
 def check_machine_known(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
     """Refuse to believe that the agent has no machine while one may be hidden, or on another node."""
-    if spec is None:
-        return
-    _check_hidden(want, spec.machines, "has a machine", seen)
     ids = {want.id, *want.formers}
     for vmid, (node, container) in seen.on_other_nodes.items():
         if container.has(Role.CATTLE) and container.mark and container.mark.agent in ids:
             raise CannotPlan(
                 f"container {vmid} on node {node} is the machine of {want.agent}",
-                f"name that node in the file (machine.node: {node}), or destroy that machine first: `paddock down`",
+                f"name that node in the file (machine.node: {node}), or migrate the machine to this one",
                 code="machine.on-another-node",
             )
+    if not want.beside_others and not _state_is_local(want, seen):
+        pets.unreachable_refusal(want, Role.CATTLE, "has a machine", seen)
+    if spec is not None:
+        _check_hidden(want, spec.machines, "has a machine", seen)
+
+
+def _state_is_local(want: MachineWant, seen: ProxmoxSeen) -> bool:
+    """Whether the agent's state is here and on a local storage, so that no machine of another node can mount it."""
+    states = [state for pet in pets.owners_of_state(want, seen) if (state := pets.state_in(want, pet))]
+    return bool(states) and all(state.storage in seen.local for state in states)
 
 
 def check_inside(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:

@@ -13,7 +13,7 @@ from paddock.clock import Wait
 from paddock.errors import PaddockError, Refused
 from paddock.frozen import frozen
 from paddock.places import MachineWant
-from paddock.places.proxmox import numbering
+from paddock.places.proxmox import nodes, numbering
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.holder import Holder
@@ -69,16 +69,24 @@ def observe(
                 half_made = without_mark
                 continue
             locked = next((c for c in seen.containers.values() if c.lock and _concerns(agent, c)), None)
+            queued = next((c for c in seen.machines_of(agent) if c.ha_is_busy), None) if agent else None
             unknown = half_made if _is_new(agent, seen) and wait.lasted < _MAKING_SECONDS else ()
-            if locked is None and not unknown:
+            if locked is None and queued is None and not unknown:
                 return seen
+            if queued and wait.lasted > _SETTLE_SECONDS:
+                raise Refused(
+                    f"HA has been at work on {queued.name} for {_SETTLE_SECONDS} s ({queued.ha})",
+                    hint="`ha-manager status`, as root on a node, says more; run the same command again afterwards",
+                )
             if locked and wait.lasted > _SETTLE_SECONDS:
                 raise Refused(
                     f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, not by a task of Paddock",
-                    hint=f"if the node's task list shows no task for it, run there: pct unlock {locked.vmid}",
+                    hint="the node's task list shows which task holds the lock; if there is none, docs/proxmox.md"
+                    " says how root removes it",
                 )
             made = f"container {min(unknown)} is being created, perhaps for {agent.name}" if unknown and agent else ""
-            waiting = f"{locked.name} is locked ({locked.lock})" if locked else made
+            busy = f"HA is at work on {queued.name} ({queued.ha})" if queued else made
+            waiting = f"{locked.name} is locked ({locked.lock})" if locked else busy
         else:
             waiting = _busy_with(task, wait)
         if waiting != told:
@@ -178,7 +186,7 @@ def _agents_of(container: LxcContainer) -> set[AgentId]:
 
 def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
     """Observe the node as it is now, whatever is under way."""
-    return read_node(client, node, holder, asks_networks=False)[0]
+    return read_node(client, node, holder, nodes.read(client), asks_networks=False)[0]
 
 
 @frozen
@@ -204,8 +212,9 @@ class Reading:
 
 def read(client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bool) -> Reading:
     """Read the node once. The tasks are read first: what they create shows in the containers afterwards."""
+    cluster = nodes.read(client)
     tasks = list(_own_tasks(client))
-    return Reading(tasks, *read_node(client, node, holder, asks_networks=asks_networks))
+    return Reading(tasks, *read_node(client, node, holder, cluster, asks_networks=asks_networks))
 
 
 def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Callable[[int], bool]) -> ProxmoxSeen:
@@ -213,8 +222,11 @@ def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Ca
     ids = {want.id, *want.formers}
     machines = [each for agent in ids for each in seen.machines_of(agent)]
     machines += [each for each in seen.with_role(Role.READER) if each.mark and each.mark.agent in ids]
+    asks_ha = {each.vmid for each in machines if seen.may_be_under_ha(each.vmid)}
     asks = [each for each in machines if each.running and (each.address is None or want.spec.mounts)]
-    read = {each.vmid: _completed(client, each, raw=bool(want.spec.mounts)) for each in asks}
+    asks += [each for each in machines if each.vmid in asks_ha and each not in asks]
+    raw = bool(want.spec.mounts)
+    read = {each.vmid: _completed(client, each, raw=raw, ha=each.vmid in asks_ha) for each in asks}
     seen = seen.completed(each for each in read.values() if each) if read else seen
     if gone := {vmid for vmid, each in read.items() if each is None}:
         seen = replace(seen, containers={vmid: each for vmid, each in seen.containers.items() if vmid not in gone})
@@ -224,12 +236,17 @@ def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Ca
     return seen
 
 
-def _completed(client: Client, machine: LxcContainer, *, raw: bool) -> LxcContainer | None:
-    """Return a machine with its address; None if it is gone.
+def _completed(client: Client, machine: LxcContainer, *, raw: bool, ha: bool) -> LxcContainer | None:
+    """Return a machine with its address, and with the state of its HA service if asked; None if it is gone.
 
     With ``raw`` it has the `lxc.…` lines of its configuration too, which the list of pending changes leaves out.
     """
     try:
+        if ha:
+            told = client.get(f"/nodes/{client.node}/lxc/{machine.vmid}/status/current").get("ha", {})
+            machine = replace(machine, ha=str(told.get("state") or "") if int(told.get("managed", 0)) else None)
+        if not machine.running:
+            return machine
         found = machine.address or address(client, machine.vmid)
         config = client.get(f"/nodes/{client.node}/lxc/{machine.vmid}/config") if raw else {}
     except (NoContainer, Forbidden):

@@ -85,8 +85,11 @@ class Survey:
 
 
 def nodes(rows: Iterable[Row]) -> dict[str, bool]:
-    """Return the nodes by name, and whether each is online."""
-    found = {_text(row, "node"): _text(row, "status") == "online" for row in rows}
+    """Return the nodes by name, and whether each may answer.
+
+    A node of `unknown` status may: only the daemon that reports figures is silent.
+    """
+    found = {_text(row, "node"): _text(row, "status") in ("online", "unknown") for row in rows}
     return {name: found[name] for name in sorted(found) if _NODE.fullmatch(name)}
 
 

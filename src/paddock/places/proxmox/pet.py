@@ -6,6 +6,7 @@ from typing import Final
 
 from paddock.frozen import frozen
 from paddock.places import MachineWant
+from paddock.places.proxmox import occupant
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import AGAIN
 from paddock.places.proxmox.mark import Mark, Role
@@ -70,6 +71,8 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     """Return the agent's pet; refuse when it is not clear which container that is."""
     asked, volume = want.spec.state.pet.vmid, want.spec.state.volume
     owners = owners_of_state(want, seen)
+    if not owners:
+        check_not_on_another_node(want, seen)
     if not owners and (lost := lost_pet(want, seen)) is not None:
         raise lost_pet_refusal(want, lost)
     if volume is not None and not owners:
@@ -100,6 +103,66 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     if asked in seen.taken:
         raise number_taken(asked, seen)
     return None
+
+
+def check_not_on_another_node(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse while the agent's pet is on another node of the cluster, where a person has moved it."""
+    for vmid, (node, container) in seen.on_other_nodes.items():
+        state = _state_elsewhere(want, container)
+        if state is not None or (container.has(Role.PET) and holds_adopted_state(want, container)):
+            raise CannotPlan(
+                f"container {vmid} on node {node} has the state of {want.agent}",
+                _elsewhere_hint(want, vmid, node, state, seen),
+                code="state.on-another-node",
+            )
+        if container.has(Role.PET) and vmid == want.spec.state.pet.vmid:
+            raise CannotPlan(
+                f"state.pet: {container.name} is a pet on node {node}",
+                f"name that node in the file (machine.node: {node}), or choose another pet",
+                code="pet.number-on-another-node",
+            )
+
+
+def _state_elsewhere(want: MachineWant, container: LxcContainer) -> Mount | None:
+    """Return the agent's state among the volumes of a pet on another node."""
+    if not container.has(Role.PET):
+        return None
+    found = (container.mount_at(path_in_pet(agent)) for agent in (want.id, *want.formers))
+    return state_in(want, container) or next((mount for mount in found if mount), None)
+
+
+def _elsewhere_hint(want: MachineWant, vmid: int, node: str, state: Mount | None, seen: ProxmoxSeen) -> str:
+    machines = [each for agent in (want.id, *want.formers) for each in seen.cattle_of(agent)]
+    if not machines:
+        return f"name that node in the file (machine.node: {node}), or migrate the pet to this one"
+    users = {mount.volume for machine in machines for mount in machine.mounts if mount.path}
+    if state is not None and state.volume in users and state.storage in seen.local:
+        # Proxmox copies a local volume, also while a machine writes to it, and cannot remove the original then.
+        return (
+            f"the machine here mounts another volume of the name {state.volume}, and both may hold what {want.agent}"
+            " has learned: migrate nothing, and see docs/proxmox.md for how to find out which one is newer"
+        )
+    back = f"pct migrate {vmid} {seen.node}"
+    return f"its machine is on this node: as root on {node}, migrate the pet back with `{back}`"
+
+
+def check_reachable(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse to believe that the agent has no pet while one may be on a node that cannot be asked."""
+    if not want.beside_others:
+        unreachable_refusal(want, Role.PET, "has a pet", seen)
+
+
+def unreachable_refusal(want: MachineWant, role: Role, what: str, seen: ProxmoxSeen) -> None:
+    """Refuse while containers that may have a role for the agent are on nodes that cannot be asked."""
+    found = seen.hidden.unreachable_as(role)
+    if found:
+        first = seen.hidden.unreachable[found[0]]
+        numbers = ", ".join(map(str, found))
+        raise CannotPlan(
+            f"container {numbers} is {first.in_words}; it is not known whether {want.agent} {what}",
+            f"{first.hint}; if {want.agent} was never there, `paddock up --new` makes it a new agent",
+            code="cluster.unreachable-member",
+        )
 
 
 def _check_project(want: MachineWant, pet: LxcContainer) -> None:
@@ -184,7 +247,7 @@ def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
             return f"a newer Paddock wrote its mark: {NEWER_HINT}"
         if volumes or not Mark.readable(there.notes):
             return f"if it never was a pet, `paddock adopt` makes it one; {pet_mark_hint(there)}"
-    return seen.taken_number_hint(vmid)
+    return occupant.hint(vmid, seen)
 
 
 def number_taken(vmid: int, seen: ProxmoxSeen) -> CannotPlan:
@@ -196,9 +259,9 @@ def number_taken(vmid: int, seen: ProxmoxSeen) -> CannotPlan:
             reading_hint(vmid),
             code="pet.number-hidden",
         )
-    return CannotPlan(
-        f"state.pet: {vmid} is taken, and not by a pet", taken_number_hint(vmid, seen), code="pet.number-taken"
-    )
+    known = ", which is no pet" if vmid in seen.containers else ""
+    reason = f"state.pet: {vmid} is taken by {occupant.in_words(vmid, seen)}{known}"
+    return CannotPlan(reason, taken_number_hint(vmid, seen), code="pet.number-taken")
 
 
 def reading_hint(vmid: int) -> str:
@@ -295,9 +358,12 @@ def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: Prox
             raise _adoption_unfinished(want, container)
     if (lost := lost_pet(want, seen)) is not None:
         raise lost_pet_refusal(want, lost)
-    if (name := name_of_pet(want)) in seen.elsewhere and not want.beside_others:
+    name = name_of_pet(want)
+    others = [each for each in seen.cluster.values() if each.is_container and each.node != seen.node]
+    there = next((each.node for each in others if each.name == name), None)
+    if there is not None and not want.beside_others:
         raise CannotPlan(
-            f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
+            f"{name} on node {there} looks like the pet of {want.agent}",
             "a new pet would have no state: name that node in the file, or migrate the pet to this one",
             code="pet.on-another-node",
         )

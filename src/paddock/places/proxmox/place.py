@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, assert_never
 
-from paddock.errors import BadInput, PaddockError
+from paddock.errors import BadInput
 from paddock.guests import Guest, early
 from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachineWant, Remnant, Traits
@@ -108,28 +108,13 @@ class ProxmoxPlace:
         return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
     def observe(self, want: MachineWant | None = None) -> ProxmoxSeen:
-        try:
-            return observe.observe(self._client, self._spec, want, self._say, self._holder)
-        except ApiError:
-            self._expect_node()
-            raise
+        return observe.observe(self._client, self._spec, want, self._say, self._holder)
 
     def observed(self, want: MachineWant | None = None) -> ProxmoxSeen | None:
         try:
             return self._shared.seen(want)
         except ApiError:
             return None  # an observation of its own gives the reason
-
-    def _expect_node(self) -> None:
-        """Raise an error that names the nodes, if the file names one that the cluster does not have."""
-        nodes = {str(row["node"]): str(row.get("status", "unknown")) for row in self._client.get("/nodes")}
-        if self._spec.node not in nodes:
-            raise BadInput(
-                f"{self._spec.url} has no node {self._spec.node}",
-                hint=f"its nodes: {', '.join(sorted(nodes))}; write one of them as `node`, or as machine.node",
-            )
-        if nodes[self._spec.node] == "offline":
-            raise PaddockError(f"node {self._spec.node} is offline", hint="start it; what it has cannot be read")
 
     def plan(self, goal: Goal, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         match goal:

@@ -9,13 +9,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from paddock.places.proxmox import numbering, pools
+from paddock.places.proxmox import nodes, numbering, pools
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.seen import Capacity, Hidden, LxcContainer, Pool, ProxmoxSeen, options_of
+from paddock.places.proxmox.seen import (
+    Capacity,
+    Hidden,
+    Listed,
+    LxcContainer,
+    Pool,
+    ProxmoxSeen,
+    Unreachable,
+    options_of,
+)
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
 
@@ -23,24 +32,28 @@ _WORKERS: Final = 16  # requests at the same time; some are on their way while t
 
 
 def read_node(
-    client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bool
+    client: Client, node: ProxmoxSpec, holder: Holder, cluster: nodes.Nodes, *, asks_networks: bool
 ) -> tuple[ProxmoxSeen, frozenset[int]]:
-    """Return the observation, and the containers that are being created and have no mark yet."""
+    """Return the observation, and the containers that are being created and have no mark yet.
+
+    Nothing is asked that an offline node would have to answer.
+    """
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:
         taken = parallel.submit(client.get, "/cluster/resources", {"type": "vm"})
         capacity = parallel.submit(partial(_capacity, client, asks_networks=asks_networks))
         base_missing = parallel.submit(_base_missing, client, node.base)
-        storages = parallel.submit(_storages, client)
+        storages = parallel.submit(client.get, "/storage")
         members = pools.read(client, node.pools)
         # A container may have joined its pool since the list was made.
         rows = [*listed, *members.not_in(listed, client.node)]
         found = list(parallel.map(lambda row: _container(client, row, members.pool_of(int(row["vmid"]))), rows))
-        distant = list(parallel.map(lambda row: _distant(client, row, members), members.on_other_nodes(client.node)))
+        away = members.on_other_nodes(client.node) if members.spec else _tagged(client.node, taken.result())
+        distant = list(parallel.map(lambda row: _distant(client, row, members, cluster), away))
     containers = {container.vmid: container for container in found if container}
-    on_other_nodes = {container.vmid: (where, container) for where, container in filter(None, distant)}
+    on_other_nodes = {vmid: there for vmid, there in distant if isinstance(there, tuple)}
+    unreachable = {vmid: there for vmid, there in distant if isinstance(there, Unreachable)}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
-    elsewhere = {str(row["name"]): str(row["node"]) for row in taken.result() if _on_another(client.node, row)}
     here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
     locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
     seen = ProxmoxSeen(
@@ -48,41 +61,60 @@ def read_node(
         numbers | containers.keys() | members.numbers,
         capacity.result(),
         base_missing.result(),
-        storages.result(),
+        {str(row["storage"]): str(row["path"]) for row in storages.result() if "path" in row},
         holder.name,
         client.now(),
-        elsewhere,
+        client.node,
+        len(cluster.names),
+        {int(row["vmid"]): _listed(row) for row in taken.result()},
         on_other_nodes,
-        _hidden(client, members, containers.keys() | on_other_nodes.keys()),
+        _hidden(client, members, containers.keys() | on_other_nodes.keys(), unreachable),
+        nodes.local_storages(storages.result()),
         ended=_ended(containers.values(), holder),
     )
     return seen, frozenset(locked | (here - containers.keys() - seen.hidden.members.keys()))
 
 
-def _hidden(client: Client, members: pools.Members, read: Collection[int]) -> Hidden:
-    """Return what the token could not read, without the members that were deleted since they were listed."""
-    hidden = members.hidden(read)
+def _hidden(
+    client: Client, members: pools.Members, read: Collection[int], unreachable: Mapping[int, Unreachable]
+) -> Hidden:
+    """Return what could not be read, without the members that were deleted since they were listed."""
+    hidden = members.hidden({*read, *unreachable})
     left = {vmid: pool for vmid, pool in hidden.members.items() if numbering.is_taken(client, vmid)}
-    return replace(hidden, members=left)
+    return replace(hidden, members=left, unreachable=unreachable)
 
 
-def _distant(client: Client, row: Mapping[str, Any], members: pools.Members) -> tuple[str, LxcContainer] | None:
-    """Return a member of a pool on another node, with that node."""
+def _distant(
+    client: Client, row: Mapping[str, Any], members: pools.Members, cluster: nodes.Nodes
+) -> tuple[int, tuple[str, LxcContainer] | Unreachable | None]:
+    """Return a container of Paddock on another node; an offline node is not asked. None: it counts as hidden."""
     vmid, where = int(row["vmid"]), str(row["node"])
+    pool = members.pool_of(vmid)
+    if where in cluster.offline:
+        return vmid, Unreachable(where, "which is offline", pool)
     try:
         config = client.get(f"/nodes/{where}/lxc/{vmid}/config")
-    except ApiError:
-        return None  # it counts as hidden
-    return where, LxcContainer(vmid, str(row.get("status", "unknown")), config, pool=members.pool_of(vmid))
+    except ApiError as error:
+        if nodes.is_unreachable(error):
+            return vmid, Unreachable(where, "which does not answer", pool)
+        return vmid, None
+    return vmid, (where, LxcContainer(vmid, str(row.get("status", "unknown")), config, pool=pool))
+
+
+def _tagged(node: str, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the containers on other nodes that have Paddock's tag, which is also listed for an offline node."""
+    others = (row for row in rows if row["type"] == "lxc" and row["node"] != node)
+    return [row for row in others if "paddock" in _listed(row).tags]
+
+
+def _listed(row: Mapping[str, Any]) -> Listed:
+    tags = frozenset(str(row.get("tags", "")).split(";")) - {""}
+    return Listed(str(row["node"]), row.get("name"), tags, row["type"] == "lxc", row.get("hastate"))
 
 
 def _ended(containers: Iterable[LxcContainer], holder: Holder) -> frozenset[str]:
     claims = {claim.holder for container in containers if (claim := Claim.from_notes(container.notes))}
     return frozenset(name for name in claims if holder.has_ended(name))
-
-
-def _on_another(node: str, row: Mapping[str, Any]) -> bool:
-    return row["type"] == "lxc" and row["node"] != node and "name" in row
 
 
 def _base_missing(client: Client, base: BaseSpec) -> bool:
@@ -93,11 +125,6 @@ def _base_missing(client: Client, base: BaseSpec) -> bool:
     except Forbidden:
         return True  # a plan that needs the archive is refused with the privilege's name; doctor prints the commands
     return base.volid not in {row["volid"] for row in listed}
-
-
-def _storages(client: Client) -> dict[str, str]:
-    """Return the directories of the storages that the token may see."""
-    return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
 
 
 def _capacity(client: Client, *, asks_networks: bool) -> Capacity:

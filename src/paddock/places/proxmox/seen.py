@@ -119,6 +119,7 @@ class LxcContainer:
     pending: frozenset[str] = frozenset()  # keys whose new value waits for a restart
     uptime: int = 0
     pool: Pool = Pool.ANY
+    ha: str | None = None  # the state of its HA service, empty if that is unknown; None: HA does not manage it
 
     @cached_property
     def mark(self) -> Mark | None:
@@ -142,6 +143,13 @@ class LxcContainer:
     @property
     def running(self) -> bool:
         return self.status == "running"
+
+    @property
+    def ha_is_busy(self) -> bool:
+        """Whether HA is about to start, stop or move the container. Its tasks end before it begins."""
+        return self.ha is not None and (
+            self.ha.startswith("request_") or self.ha in ("migrate", "relocate", "recovery")
+        )
 
     @property
     def lock(self) -> str | None:
@@ -212,11 +220,44 @@ class Capacity:
 
 
 @frozen
-class Hidden:
-    """What the token could not read, and what may therefore be an agent's machine or state."""
+class Listed:
+    """A container or virtual machine of any node in the list of the cluster."""
 
-    pools: tuple[str, ...] = ()  # pools whose members it may not list
+    node: str
+    name: str | None = None  # None while its node reports no figures
+    tags: frozenset[str] = frozenset()
+    is_container: bool = True
+    ha: str | None = None  # the state of its HA service
+
+
+@frozen
+class Unreachable:
+    """A container of Paddock that exists on a node that cannot be asked."""
+
+    node: str
+    why: str  # which is offline, which does not answer
+    pool: Pool
+
+    @property
+    def in_words(self) -> str:
+        return f"on node {self.node}, {self.why}"
+
+    @property
+    def hint(self) -> str:
+        return f"start node {self.node} first: only there it can be read whose it is and what it has"
+
+
+@frozen
+class Hidden:
+    """What could not be read, and what may therefore be an agent's machine or state."""
+
+    pools: tuple[str, ...] = ()  # pools whose members the token may not list
     members: Mapping[int, str] = field(default_factory=dict)  # containers in pools, with the name of the pool
+    unreachable: Mapping[int, Unreachable] = field(default_factory=dict)
+
+    def unreachable_as(self, role: Role) -> list[int]:
+        """Return the containers on nodes that cannot be asked, and that may have this role."""
+        return sorted(vmid for vmid, each in self.unreachable.items() if each.pool.trusts(role))
 
 
 @frozen
@@ -230,9 +271,12 @@ class ProxmoxSeen(PlaceSeen):
     storages: Mapping[str, str] = field(default_factory=dict)  # directory of each storage
     holder: str = ""  # the run that observed
     now: datetime = _LONG_AGO  # time on the node at the observation
-    elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
-    on_other_nodes: Mapping[int, tuple[str, LxcContainer]] = field(default_factory=dict)  # members of pools, with node
+    node: str = ""  # the node that was observed
+    nodes: int = 1  # of the cluster
+    cluster: Mapping[int, Listed] = field(default_factory=dict)  # by the numbers of all nodes that the token may see
+    on_other_nodes: Mapping[int, tuple[str, LxcContainer]] = field(default_factory=dict)  # of Paddock, with the node
     hidden: Hidden = Hidden()
+    local: frozenset[str] = frozenset()  # storages whose volumes only their own node sees
     unseen: frozenset[int] = frozenset()  # numbers among ``taken`` that something invisible has
     ended: frozenset[str] = frozenset()  # runs of this computer that have claims and have ended
 
@@ -275,6 +319,16 @@ class ProxmoxSeen(PlaceSeen):
         """The containers with a mark that does not count, because they are in no pool for it."""
         return self._numbered(self._index.outside)
 
+    def may_be_under_ha(self, vmid: int) -> bool:
+        """Whether HA may manage a container: in a cluster, or because the list of its node says so."""
+        return self.nodes > 1 or (vmid in self.cluster and self.cluster[vmid].ha is not None)
+
+    def where(self, vmid: int) -> str | None:
+        """Return in words on which other node a container of Paddock is; None if it is not on another one."""
+        if (unreachable := self.hidden.unreachable.get(vmid)) is not None:
+            return unreachable.in_words
+        return f"on node {self.on_other_nodes[vmid][0]}" if vmid in self.on_other_nodes else None
+
     def _numbered(self, numbers: Iterable[int]) -> list[LxcContainer]:
         return [self.containers[number] for number in numbers]
 
@@ -301,14 +355,3 @@ class ProxmoxSeen(PlaceSeen):
         return replace(
             self, containers=left, taken=self.taken - numbers, capacity=replace(self.capacity, storages=free)
         )
-
-    def taken_number_hint(self, vmid: int) -> str:
-        """Return a hint for a number that is taken."""
-        container = self.containers.get(vmid)
-        if container and container.lock == "create":
-            return f"if a crash of the node left it incomplete, run there: pct unlock {vmid} && pct destroy {vmid}"
-        hint = "choose another number, or leave it out; to use the existing container, run `paddock adopt`"
-        if container is None:
-            left = f"if a crash of the node left it incomplete (pct config {vmid} shows lock: create)"
-            return f"{hint}; {left}, run there: pct unlock {vmid} && pct destroy {vmid}"
-        return hint

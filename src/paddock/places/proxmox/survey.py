@@ -12,6 +12,7 @@ from paddock.places.proxmox import access, offers, tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError, Unauthorized
 from paddock.places.proxmox.first_access import held_by
+from paddock.places.proxmox.nodes import is_unreachable
 from paddock.places.proxmox.offers import NodeOffer, Survey
 from paddock.places.proxmox.privileges import Held, Need, as_lines, missing
 from paddock.secret import Secret
@@ -65,20 +66,26 @@ def _unseen(held: Held) -> Iterator[Need]:
 
 
 def survey(client: Client) -> Survey:
-    """Read what the online nodes offer to the client's token."""
+    """Read what the nodes that answer offer to the client's token."""
     states = offers.nodes(client.get("/nodes"))
-    online = [name for name, is_online in states.items() if is_online]
-    offline = [name for name, is_online in states.items() if not is_online]
+    asked = [name for name, may_answer in states.items() if may_answer]
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:
         free = parallel.submit(client.get, "/cluster/nextid")
-        nodes = tuple(parallel.map(partial(_node, client), online))
-    return Survey(nodes, tuple(offline), int(free.result()))
+        found = dict(zip(asked, parallel.map(partial(_node, client), asked), strict=True))
+    answered = tuple(offer for offer in found.values() if offer is not None)
+    return Survey(answered, tuple(name for name in states if found.get(name) is None), int(free.result()))
 
 
-def _node(client: Client, name: str) -> NodeOffer:
+def _node(client: Client, name: str) -> NodeOffer | None:
+    """Return what a node offers; None if it does not answer."""
     path = f"/nodes/{name}"
+    try:
+        told = client.get(f"{path}/version")
+    except ApiError as error:
+        if is_unreachable(error):
+            return None
+        raise
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:
-        version = parallel.submit(client.get, f"{path}/version")
         networks = parallel.submit(_listed, client, f"{path}/network?type=any_local_bridge")
         index = parallel.submit(_listed, client, f"{path}/aplinfo")
         stored = _listed(client, f"{path}/storage")
@@ -87,7 +94,7 @@ def _node(client: Client, name: str) -> NodeOffer:
         found = [row for rows in parallel.map(partial(_listed, client), contents) for row in rows]
     return NodeOffer(
         name,
-        one_line(str(version.result()["version"]), 40),
+        one_line(str(told["version"]), 40),
         offers.storages(stored, "rootdir"),
         keepers,
         offers.bridges(networks.result()),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from paddock.places import Finding, MachineWant
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.identity import as_renamed
-from paddock.places.proxmox.pet import Pet, find_pet
+from paddock.places.proxmox.pet import Pet, check_reachable, find_pet
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.spec.agent_id import AgentId
 
@@ -32,7 +32,8 @@ def _machine(want: MachineWant, marked: AgentId, machines: Sequence[LxcContainer
         return Finding("machine", False, f"no container is marked as the machine of {want.agent}", "run `paddock up`")
     if len(machines) > 1:
         names = " and ".join(each.name for each in machines)
-        return Finding("machine", False, f"{names} are marked as the machine of {want.agent}", "destroy the wrong one")
+        hint = "remove the mark from the notes of all but one"
+        return Finding("machine", False, f"{names} are marked as the machine of {want.agent}", hint)
     machine = machines[0]
     whose = want.agent if marked == want.id else marked.in_words
     evidence = f"{machine.name} is marked as the machine of {whose} and is {machine.status}"
@@ -43,6 +44,11 @@ def _owner(want: MachineWant, seen: ProxmoxSeen, machines: Sequence[LxcContainer
     pet = _pet(want, seen)
     if isinstance(pet, CannotPlan):
         return Finding("state.owner", False, pet.refusal.reason, pet.refusal.hint)
+    if pet is None:
+        try:
+            check_reachable(want, seen)
+        except CannotPlan as cannot:
+            return Finding("state.owner", False, cannot.refusal.reason, cannot.refusal.hint)
     if pet is None or pet.state is None:
         return Finding("state.owner", False, f"no pet has a volume of {want.agent}", "run `paddock up`")
     wrong = list(_dangers(want, seen, pet, pet.state.volume, machines))

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from paddock.errors import WorldChanged
+from paddock.errors import Refused, WorldChanged
 from paddock.places import MachineWant
+from paddock.places.proxmox import nodes
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import Forbidden, NoContainer
+from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.numbering import is_taken
 from paddock.places.proxmox.pet import state_in
@@ -70,20 +71,38 @@ def _possible_numbers(node: ProxmoxSpec, want: MachineWant, seen: ProxmoxSeen, h
 def users_of(client: Client, volume: str, but: int, agent: AgentId | None = None) -> list[LxcContainer]:
     """Return all other containers of the cluster that have a volume mounted or configured.
 
-    A machine of the agent counts too: another run may be about to give it the volume.
+    A machine of the agent counts too: another run may be about to give it the volume. Refuse if a container on a node
+    that cannot be asked may have it.
     """
+    cluster = nodes.read(client)
+    everybodys = volume.partition(":")[0] not in nodes.local_storages(client.get("/storage"))
     listed = client.get(f"/nodes/{client.node}/lxc")
     everywhere = client.get("/cluster/resources", {"type": "vm"})
     numbers = {(client.node, int(row["vmid"])) for row in listed}
     numbers |= {(str(row["node"]), int(row["vmid"])) for row in everywhere if row["type"] == "lxc"}
     others = sorted(each for each in numbers if each[1] != but)
+    unread = [each for each in others if each[0] in cluster.offline]
+    asked = [each for each in others if each[0] not in cluster.offline]
     with ThreadPoolExecutor(max_workers=8) as pool:
-        found = list(pool.map(lambda each: _user(client, each[0], each[1], volume, agent), others))
-    return [container for container in found if container]
+        found = list(pool.map(lambda each: _user(client, each[0], each[1], volume, agent), asked))
+    unread += [each for each in found if isinstance(each, tuple)]
+    if unread and everybodys:
+        node, vmid = unread[0]
+        why = "is offline" if node in cluster.offline else "does not answer"
+        raise Refused(
+            f"container {vmid} is on node {node}, which {why}: it is not known whether it uses {volume}",
+            hint=f"start node {node} first",
+        )
+    return [container for container in found if isinstance(container, LxcContainer)]
 
 
-def _user(client: Client, node: str, vmid: int, volume: str, agent: AgentId | None) -> LxcContainer | None:
-    """Return the container if it uses the volume, now or after its next start."""
+def _user(
+    client: Client, node: str, vmid: int, volume: str, agent: AgentId | None
+) -> LxcContainer | tuple[str, int] | None:
+    """Return the container if it uses the volume, now or after its next start.
+
+    Return its node and number if the node does not answer.
+    """
     path = f"/nodes/{node}/lxc/{vmid}/config"
     try:
         # A volume that is detached with the next stop is only in the second response.
@@ -92,6 +111,10 @@ def _user(client: Client, node: str, vmid: int, volume: str, agent: AgentId | No
         return None
     except Forbidden:
         raise WorldChanged(f"container {vmid} was listed, and cannot be read any more") from None
+    except ApiError as error:
+        if nodes.is_unreachable(error):
+            return node, vmid
+        raise
     containers = [LxcContainer(vmid, "unknown", config) for config in configs]
     uses = any(mount.volume == volume for container in containers for mount in container.mounts)
     mark = containers[0].mark

@@ -11,7 +11,7 @@ from paddock import clock
 from paddock.clock import Wait
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
-from paddock.places.proxmox import restart_note
+from paddock.places.proxmox import restart_note, start_failure
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     HOST_KEY,
@@ -66,7 +66,7 @@ from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client, TaskFailed
 from paddock.places.proxmox.containers import Containers, with_version
 from paddock.places.proxmox.contest import Contest
-from paddock.places.proxmox.errors import AnswerLost, Forbidden, NotRunning, Running
+from paddock.places.proxmox.errors import CONTINUE, AnswerLost, Forbidden, NotRunning, Running
 from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
 from paddock.places.proxmox.forgetter import Forgetter
 from paddock.places.proxmox.holder import Holder
@@ -80,6 +80,8 @@ from paddock.plan.actions import Ref
 from paddock.spec.agent_id import AgentId
 
 _BUILDING: Final = timedelta(minutes=60)  # longer than packages and code may take to be installed
+_START_SECONDS: Final = 600
+_HA_SECONDS: Final = 60  # HA begins within 10 to 20 seconds after its task has ended
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE, Role.READER})
 
 
@@ -290,11 +292,20 @@ class Worker(Containers):
         self.read(vmid)
         try:
             with self._unless_deleted(vmid):
-                self._task("POST", f"{self._path}/{vmid}/status/start")
+                upid = str(self._client.send("POST", f"{self._path}/{vmid}/status/start"))
+                for warning in self._client.wait(upid, _START_SECONDS).warnings:
+                    self._reporter(warning)
+            if ":hastart:" in upid:
+                self._await_status(vmid, "running", _HA_SECONDS)
         except Running:
             self._reporter(f"machine {vmid} is already running")
-        except TaskFailed:
-            self._expect_bridge(vmid)
+        except TaskFailed as error:
+            if start_failure.is_for_want_of_a_bridge(error.outcome):
+                self._expect_bridge(vmid)
+            if error.outcome:
+                why = start_failure.reason(error.outcome, error.log)
+                said = f"machine {vmid} does not start: {why}\n{error.message}"
+                raise TaskFailed(said, hint=error.hint) from None
             raise
 
     def _expect_bridge(self, vmid: int) -> None:
@@ -324,6 +335,23 @@ class Worker(Containers):
                 self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
         except NotRunning:
             self._reporter(f"machine {vmid} has already stopped")
+        self._await_status(vmid, "stopped", seconds + _HA_SECONDS)
+
+    def _await_status(self, vmid: int, status: str, seconds: float) -> None:
+        """Wait until a machine has a status. Under HA, a task ends as soon as its request is queued."""
+        wait = Wait(seconds)
+        while True:
+            now = self._client.get(f"{self._path}/{vmid}/status/current")
+            ha = str(now.get("ha", {}).get("state") or "")
+            if now["status"] == status and not ha.startswith("request_"):
+                return
+            if wait.is_over:
+                about = f", and its HA service is in state {ha}" if ha else ""
+                raise PaddockError(
+                    f"machine {vmid} is {now['status']} after {seconds:.0f} s, and should be {status}{about}",
+                    hint=f"its console on the node may show why; {CONTINUE}",
+                )
+            wait.pause()
 
     def _reach(self, vmid: int, *, clone: bool = False, from_file: str | None = None) -> Got:
         def record(key: str) -> None:
