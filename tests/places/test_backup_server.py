@@ -26,8 +26,8 @@ SNAPSHOT = re.compile(r"pbs:backup/ct/(\d+)/(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):
 
 def as_directory(text: str) -> str:
     """Translate what Paddock sends to the storage `pbs` for the directory `local`."""
-    named = SNAPSHOT.sub(r"local:backup/vzdump-lxc-\1-\2_\3_\4-\5_\6_\7.tar.zst", unquote(text))
-    return re.sub(r"(/storage/|\bstorage=)pbs\b", r"\1local", named)
+    named = SNAPSHOT.sub(r"local:backup/vzdump-lxc-\1-\2_\3_\4-\5_\6_\7.tar.zst", text)
+    return re.sub(r"/storage/pbs\b", "/storage/local", named)
 
 
 def as_server(text: str) -> str:
@@ -43,14 +43,11 @@ def server(node: Node, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(request.url.path)
-        url = as_directory(str(request.url))
-        body = request.read().decode()
-        translated = httpx.Request(request.method, url, headers=dict(request.headers), content=body)
-        if SNAPSHOT.search(unquote(body)) or "storage=pbs" in body:
-            fields = httpx.QueryParams(body)
-            data = {name: as_directory(value) if name != "storage" else "local" for name, value in fields.items()}
-            headers = {name: value for name, value in request.headers.items() if name != "content-length"}
-            translated = httpx.Request(request.method, url, headers=headers, data=data)
+        fields = httpx.QueryParams(request.read().decode())
+        data = {name: "local" if name == "storage" else as_directory(value) for name, value in fields.items()}
+        headers = {name: value for name, value in request.headers.items() if name != "content-length"}
+        url = as_directory(unquote(str(request.url)))
+        translated = httpx.Request(request.method, url, headers=headers, data=data or None)
         got = directory(translated)
         return httpx.Response(got.status_code, headers=got.headers, text=as_server(got.read().decode()))
 
