@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -29,6 +30,8 @@ from paddock.spec.fields import (
 from paddock.spec.machine import ContainerSpec, MachineSpec, MountSpec, StateSpec
 from paddock.spec.secrets import Source
 from paddock.spec.tree import Location
+
+_PATH: Final = re.compile(r"(\.{0,2}|~)/[\w./-]+")
 
 
 class RuntimeName(StrEnum):
@@ -85,6 +88,15 @@ class SupervisionSpec(Model):
     restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart of a process")
     args: list[str] = Field(default_factory=no_items, description="more arguments for the agent's main program")
 
+    @field_validator("restart", mode="before")
+    @classmethod
+    def _not_of_compose(cls, value: Any) -> Any:
+        if value == "unless-stopped":
+            raise ValueError(
+                "unless-stopped is a word of Docker; write always: what `paddock down` has stopped stays down"
+            )
+        return value
+
 
 class DocumentSpec(Model):
     """A text file for the agent, written here or taken from another file."""
@@ -96,6 +108,8 @@ class DocumentSpec(Model):
     def _exactly_one(self) -> Self:
         if (self.text is None) == (self.file is None):
             raise ValueError("a document is its text, or {file: ./PATH}")
+        if self.text is not None and _PATH.fullmatch(self.text):
+            raise ValueError(f"{self.text} is a path and no text; write {{file: {self.text}}}")
         return self
 
 
@@ -152,6 +166,7 @@ class AgentSpec(Model):
         "limits": "container.memory",
         "machine.cpus": "machine.cores",
         "machine.name": "machine.hostname",
+        "machine.net.ip": "machine.net.address",
         "memlimit": "container.memory",
         "mountpoint": "mounts",
         "mountpoints": "mounts",
@@ -179,7 +194,7 @@ class AgentSpec(Model):
         "vmid": "machine.vmid",
         "workspace": "working_directory",
     }
-    # What other tools have and agents of this kind have not, in lower case letters only or by its path, with what to do.
+    # What other tools have and agents of this kind have not, in lower case letters or by its path, with what to do.
     not_keys: ClassVar[Mapping[str, str]] = {
         "container.name": "a container is named after the project and the agent",
         "containername": "a container is named after the project and the agent",

@@ -91,7 +91,7 @@ class HermesSpec(PackagedSpec):
         "command": "agents of this kind have a command of their own; service: {args: […]} adds arguments to it",
         "bottoken": "a token is a secret: secrets: {TELEGRAM_BOT_TOKEN: {env: TELEGRAM_BOT_TOKEN}}",
         "token": "a token is a secret: secrets: {TELEGRAM_BOT_TOKEN: {env: TELEGRAM_BOT_TOKEN}}",
-        "profiles": "an agent has one profile; write another agent under agents:, with its own user, port and state"
+        "profiles": "an agent has one profile; write another agent under agents:, with its own user, port and state",
     }
 
     not_in_containers: ClassVar[Mapping[str, str]] = {
