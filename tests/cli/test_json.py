@@ -102,3 +102,15 @@ def test_check_status_and_down_work_without_the_secrets_of_agents(paddock: Any, 
         said = paddock(verb, *lacking)
         assert said.code == 2
         assert "A: environment variable NO_SUCH_A is not set" in said.err
+
+
+def test_outputs_have_one_form_for_each_program_that_reads_them(paddock: Any, file: Path) -> None:
+    def said(*words: str) -> str:
+        return str(paddock("outputs", *words).out)
+
+    values = json.loads(said("--json"))
+    assert shape(values["hermes"]).keys() == documented("outputs")[0]["hermes"].keys()
+    assert json.loads(said("--format", "json")) == values
+    assert said("--format", "env") == said("--env")
+    assert said("--format", "tf").startswith('locals {\n  paddock = {\n    "hermes" = {\n')
+    assert said() == said("--format", "text")

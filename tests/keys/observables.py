@@ -17,7 +17,7 @@ from paddock.backups.seen import BackupsSeen
 from paddock.checks import backup as backup_checks
 from paddock.checks import exposure
 from paddock.checks.look import look
-from paddock.errors import PaddockError
+from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan import agent as inside
@@ -153,8 +153,11 @@ def patience(case: Case) -> Any:
 
 def chosen(case: Case) -> Any:
     """The agents that verbs without a name work on."""
-    with deployments(case.loaded, [], Reporter()) as found:
-        return [agent.name for agent in found]
+    try:
+        with deployments(case.loaded, [], Reporter()) as found:
+            return [agent.name for agent in found]
+    except BadInput as refused:  # none is enabled
+        return str(refused)
 
 
 # Of the place

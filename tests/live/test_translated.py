@@ -56,14 +56,6 @@ def host(node: Node) -> Iterator[str]:
     destroy(api, VMID)
 
 
-def test_the_smallest_native_file_of_the_nixos_module_runs(node: Node, host: str) -> None:
-    agent = Translated(node, NIXOS / "native.yaml", of_the_module(node, host))
-    agent.paddock("up")
-    assert agent.ask("Say hello.") == "ok: Say hello."
-    assert "anthropic/claude-sonnet-4" in node.shell(host, "hermes config get model.default </dev/null")
-    agent.paddock("down")
-
-
 @slow_proof
 def test_the_full_example_of_the_nixos_module_runs(node: Node, host: str, tmp_path: Path) -> None:
     over = of_the_module(node, host)
@@ -84,31 +76,3 @@ def test_the_full_example_of_the_nixos_module_runs(node: Node, host: str, tmp_pa
     assert "gateway run" in arguments
     assert "--verbose" in arguments
     agent.paddock("down")
-
-
-@slow_proof
-def test_the_smallest_container_file_of_the_nixos_module_runs(node: Node, host: str, tmp_path: Path) -> None:
-    over = of_the_module(node, host)
-    over["agents"]["hermes"]["container"] = {"base": "debian:12", "archive": str(base_root(tmp_path / "base.tar.gz"))}
-    agent = Translated(node, NIXOS / "container.yaml", over)
-    agent.paddock("up")
-    assert agent.ask("Say hello.") == "ok: Say hello."
-    agent.paddock("down")
-
-
-@slow_proof
-def test_the_example_of_pet_and_cattle_runs(new_node: Node) -> None:
-    place = new_node.file()["places"]["box"]["proxmox"]
-    place["ssh"]["key"] = str(new_node.stage.folder / "id_ed25519")
-    provider = {"base_url": new_node.models, "default_model": "stand-in", "discover_models": False}
-    settings = {
-        "model": {"default": "stand-in", "context_length": 131072},
-        "model_catalog": {"enabled": False},
-        "providers": {"litellm": provider},
-    }
-    over = {"project": "home", "places": {"home": {"proxmox": place}}, "agents": {"hermes": {"settings": settings}}}
-    agent = Translated(new_node, EXAMPLES / "pet-and-cattle.yaml", over)
-    agent.paddock("up")
-    assert agent.ask("Say hello.") == "ok: Say hello."
-    assert api_client(new_node).get("/nodes/pve/lxc/105/status/current")["status"] == "running"
-    assert api_client(new_node).get("/nodes/pve/lxc/999/config")["protection"] == 1

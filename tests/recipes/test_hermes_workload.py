@@ -191,7 +191,13 @@ def test_only_a_locked_configuration_is_not_converted_by_the_image() -> None:
     assert skipped == [True, False]
 
 
-@pytest.mark.parametrize(("restart", "exits"), [("always", (75,)), ("on-failure", (75, 1)), ("no", (75,))])
+@pytest.mark.parametrize(
+    ("restart", "exits"),
+    [
+        *(("on-failure", (75, 1)), ("always", (75,)), ("on-success", (75,)), ("on-abnormal", (75,))),
+        *(("on-abort", (75,)), ("on-watchdog", (75,)), ("no", (75,))),
+    ],
+)
 def test_exit_codes_that_request_a_restart_depend_on_the_restart_policy(restart: str, exits: tuple[int, ...]) -> None:
     process = messaging(workload(service={"restart": restart}))
     assert (process.restart_exits, process.clean_exits, process.fatal_exits) == (exits, (0, 1), (78,))

@@ -44,12 +44,16 @@ def install(
     """Install a timer that backs up all agents with a backup. It is tried first, and not installed if that fails."""
     from paddock.recipes import load
     from paddock.run import schedule
+    from paddock.run.backup import no_backups
     from paddock.run.journal import Journal
     from paddock.run.reporter import Reporter
 
     if _elsewhere(["install", "--at", at, *(["--dry-run"] if dry_run else [])], file, sets, on, folder):
         return
-    timer = schedule.timer_for(load(*file, sets=sets or ()), file, sets or (), at)
+    loaded = load(*file, sets=sets or ())
+    if not any(agent.backup for agent in loaded.spec.agents.values()):
+        raise no_backups()
+    timer = schedule.timer_for(loaded, file, sets or (), at)
     if dry_run:
         print(schedule.shown(timer))
         return

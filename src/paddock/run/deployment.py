@@ -98,12 +98,16 @@ class Deployment:
 def deployments(
     loaded: Loaded, only: list[str], reporter: Reporter, *, patient: bool = True
 ) -> Iterator[list[Deployment]]:
-    """Yield the named agents of a file, or all enabled ones. Places are shared, and closed at the end."""
+    """Yield the named agents of a file, or all enabled ones: at least one. Places are shared, and closed at the end."""
     unknown = sorted(set(only) - loaded.spec.agents.keys())
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
     agents = loaded.spec.agents
     chosen = [*loaded.chosen(only)]
+    if not chosen:
+        raise BadInput(
+            f"no agent of {loaded.path.name} is enabled", hint="remove `enabled: false`, or name an agent with --only"
+        )
     needed = dict.fromkeys([*chosen, *(behind for name in chosen if (behind := gateway_of(agents[name])))])
     places: dict[tuple[str, str | None], AnyPlace] = {}
     try:

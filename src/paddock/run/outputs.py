@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -34,3 +35,22 @@ def as_env(found: Mapping[str, Values]) -> Iterator[str]:
         yield from (
             f"{prefix}_{name.upper()}={one_line(str(value))}" for name, value in values.items() if value is not None
         )
+
+
+def as_terraform(found: Mapping[str, Values]) -> Iterator[str]:
+    """Yield the lines of a file for Terraform: one local value, laid out as `terraform fmt` does."""
+    yield "locals {"
+    yield "  paddock = {"
+    for agent, values in found.items():
+        yield f"    {_hcl(agent)} = {{"
+        width = max(map(len, values))
+        yield from (f"      {name:{width}} = {_hcl(value)}" for name, value in values.items())
+        yield "    }"
+    yield "  }"
+    yield "}"
+
+
+def _hcl(value: str | int | None) -> str:
+    """Return a value as an expression of Terraform. Nothing in a text begins an expression of its own."""
+    plain = one_line(value) if isinstance(value, str) else value
+    return json.dumps(plain, ensure_ascii=False).replace("${", "$${").replace("%{", "%%{")

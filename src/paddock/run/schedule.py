@@ -15,7 +15,6 @@ from typing import Final
 from paddock import process
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.process import CommandFailed, Result
-from paddock.run.backup import no_backups
 from paddock.run.reporter import AgentReporter
 from paddock.run.timer import Timer
 from paddock.spec.agefile import own_identity_path
@@ -28,8 +27,6 @@ _MOST_LINES: Final = 20
 
 def timer_for(loaded: Loaded, files: Sequence[Path], sets: Sequence[str], at: str) -> Timer:
     """Return the timer of a file, for the account that runs this process."""
-    if not any(agent.backup for agent in loaded.spec.agents.values()):
-        raise no_backups()
     return Timer(
         project=loaded.spec.project,
         # -P: modules in the folder of the file are not imported.

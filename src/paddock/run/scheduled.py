@@ -25,6 +25,8 @@ def run(loaded: Loaded, reporter: Reporter) -> list[str]:
 
     Each agent is opened by itself: if a token for one place is missing, the agents of other places are backed up.
     """
+    if not any(spec.backup for spec in loaded.spec.agents.values()):
+        raise backup.no_backups()
     told: list[str] = []
     failed: list[tuple[str, PaddockError]] = []
     for name, spec in loaded.spec.agents.items():
@@ -64,8 +66,8 @@ def _overdue(loaded: Loaded, name: str, spec: AgentSpec, notifier: Notifier) -> 
         return []
     destination = destination_for(spec.backup, loaded.folder, AgentId(loaded.spec.project, name), notifier.reporter.say)
     seen, now = BackupsSeen.of(destination, spec.backup.max_age), clock.now()
-    if is_recent(seen, now):
-        return []
     words = newest_in_words(seen, now)
+    if is_recent(seen, now):
+        return [] if spec.enabled else [f"{name}: not enabled, so not backed up now: {words}"]
     notifier.overdue(words)
     return [f"{name}: backup overdue: {words}"]

@@ -124,6 +124,4 @@ def _expect_in_index(wanted: Distribution) -> None:
 
 
 def _one_per_place(agents: Sequence[Deployment]) -> list[tuple[str, Deployment]]:
-    if not agents:
-        raise BadInput("the file has no agents")
     return list({agent.where: agent for agent in agents}.items())

@@ -72,6 +72,7 @@ def _node(place: OnNode) -> Iterator[str]:
         yield f"      base: {scalar(place.base.volume)}"
     yield f"      bridge: {scalar(place.bridge)}"
     yield _said(f"      ssh: {{key: {scalar(place.ssh_key)}}}", "logs in to the machines that Paddock makes")
+    yield "      # With `mounts`, each recreate needs root; `ssh: {root: root@NODE}` lets Paddock run its commands."
 
 
 def _host(place: OnHost) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -29,6 +30,8 @@ from paddock.spec.fields import (
 from paddock.spec.machine import ContainerSpec, MachineSpec, MountSpec, StateSpec
 from paddock.spec.secrets import Source
 from paddock.spec.tree import Location
+
+_PATH: Final = re.compile(r"(\.{0,2}|~)/[\w./-]+")
 
 
 class RuntimeName(StrEnum):
@@ -85,6 +88,15 @@ class SupervisionSpec(Model):
     restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart of a process")
     args: list[str] = Field(default_factory=no_items, description="more arguments for the agent's main program")
 
+    @field_validator("restart", mode="before")
+    @classmethod
+    def _not_of_compose(cls, value: Any) -> Any:
+        if value == "unless-stopped":
+            raise ValueError(
+                "unless-stopped is a word of Docker; write always: what `paddock down` has stopped stays down"
+            )
+        return value
+
 
 class DocumentSpec(Model):
     """A text file for the agent, written here or taken from another file."""
@@ -96,6 +108,8 @@ class DocumentSpec(Model):
     def _exactly_one(self) -> Self:
         if (self.text is None) == (self.file is None):
             raise ValueError("a document is its text, or {file: ./PATH}")
+        if self.text is not None and _PATH.fullmatch(self.text):
+            raise ValueError(f"{self.text} is a path and no text; write {{file: {self.text}}}")
         return self
 
 
@@ -131,25 +145,67 @@ class AgentSpec(Model):
     names_elsewhere: ClassVar[Mapping[str, str]] = {
         "backend": "runtime",
         "container.enable": "runtime",
+        "container.gpus": "container.options",
+        "cpu": "machine.cores",
         "createuser": "user.create",
+        "datastore": "machine.storage",
+        "dedicated": "machine.memory",
+        "deploy": "container.memory",
+        "disksize": "machine.disk",
         "dnsservers": "machine.dns",
+        "docker": "runtime",
         "enable": "enabled",
+        "env": "environment",
         "envfile": "environment_files",
         "extraargs": "service.args",
         "extraoptions": "container.options",
         "extrapackages": "packages",
         "extravolumes": "container.volumes",
+        "ip": "machine.net",
+        "keyctl": "machine.features",
+        "limits": "container.memory",
+        "machine.cpus": "machine.cores",
+        "machine.name": "machine.hostname",
+        "machine.net.ip": "machine.net.address",
+        "memlimit": "container.memory",
         "mountpoint": "mounts",
+        "mountpoints": "mounts",
+        "mp": "mounts",
+        "nameserver": "machine.dns",
+        "nesting": "machine.features",
+        "net": "machine.net",
+        "networkbridge": "machine.net.bridge",
+        "networkinterface": "machine.net",
+        "nodename": "machine.node",
         "onboot": "machine.start_on_boot",
-        "protection": "state.pet",
+        "ports": "expose",
+        "ram": "machine.memory",
+        "restartpolicy": "service.restart",
         "restartsec": "service.restart_delay",
         "rootfs": "machine.disk",
+        "state.datastore": "state.storage",
+        "state.dir": "state.path",
+        "state.directory": "state.path",
+        "state.disk": "state.size",
+        "state.pet_vmid": "state.pet",
+        "state.vm_id": "state.pet",
+        "state.vmid": "state.pet",
         "statedir": "state.path",
-        "unprivileged": "machine",
         "vmid": "machine.vmid",
+        "workspace": "working_directory",
     }
-    # What other tools have and agents of this kind have not, in lower case letters only, with what to do instead.
-    not_keys: ClassVar[Mapping[str, str]] = {}
+    # What other tools have and agents of this kind have not, in lower case letters or by its path, with what to do.
+    not_keys: ClassVar[Mapping[str, str]] = {
+        "container.name": "a container is named after the project and the agent",
+        "containername": "a container is named after the project and the agent",
+        "networkmode": "network: says what the agent may reach, and expose: which of its ports others reach",
+        "operatingsystem": "the system of a machine is the `base` of its place",
+        "ostemplate": "the system of a machine is the `base` of its place",
+        "privileged": "machines and containers are never privileged",
+        "protection": "the pet, which owns the state, is always protected",
+        "templatefileid": "the system of a machine is the `base` of its place",
+        "unprivileged": "machines and containers are always unprivileged",
+    }
     # Keys that have no effect in containers, with a sentence for each.
     not_in_containers: ClassVar[Mapping[str, str]] = {}
     # Keys that an image with the agent's code decides, with a sentence for each. None: no image has this kind's code.

@@ -183,6 +183,13 @@ class MountSpec(Model):
     path: AbsolutePath = Field(description="path at which the agent sees the directory")
     read_only: bool = Field(False, description="whether the agent can read but not write")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _not_a_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError("write {host: /ON/THE/MACHINE, path: /FOR/THE/AGENT}")  # noqa: TRY004  the file's mistake
+        return value
+
     @field_validator("host", "path")
     @classmethod
     def _not_the_root(cls, value: str) -> str:

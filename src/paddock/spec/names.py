@@ -67,21 +67,25 @@ def unknown_key(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
         return f"{sentence}; did you mean {alike[plain]!r}?"
     if location[0] == "agents" and len(location) > 2:
         agent = kinds.model_of(location[1], tree)
-        if plain in agent.not_keys:
-            return f"{sentence}: {agent.not_keys[plain]}"
+        path = ".".join(location[2:])
+        if reason := agent.not_keys.get(path) or agent.not_keys.get(plain):
+            return f"{sentence}: {reason}"
         names = agent.names_elsewhere
-        elsewhere = names.get(".".join(location[2:])) or names.get(plain) or next(_paths(agent, key), None)
+        own = key if key in keys(agent) else None  # the agent has it, and its part has not
+        elsewhere = names.get(path) or own or names.get(plain) or next(_paths(agent, key), None)
         if elsewhere:
             return f"{sentence} here; did you mean {elsewhere!r} of the agent?"
+        if key.isupper() and "_" in key:
+            return f"{sentence}: variables of the agent are in environment:, those with a secret value in secrets:"
     if near := difflib.get_close_matches(key, known, n=1):
         return f"{sentence}; did you mean {near[0]!r}?"
     return f"{sentence}; known here: {', '.join(known)}" if len(known) <= 12 else sentence
 
 
 def _paths(model: type[BaseModel] | None, wanted: str, above: Location = ()) -> Iterator[str]:
-    """Yield the paths below a model that end with a key of that name."""
+    """Yield the paths below a model that end with a key of that name. Entries of lists and mappings have no path."""
     for name, field in keys(model).items() if model else ():
         if name == wanted and above:
             yield ".".join((*above, name))
-        if len(above) < 2:
+        if len(above) < 2 and not _depth(field.annotation):
             yield from _paths(model_in(field.annotation), wanted, (*above, name))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,6 +18,9 @@ from paddock.secret import Secret
 from paddock.spec import agefile, dotenv
 from paddock.spec.fields import is_variable
 from paddock.spec.private import read_private
+
+# What is a path to a file, and hardly a secret.
+_PATH: Final = re.compile(r"(\.{0,2}|~)/|[\w./-]+\.(env|age|json|ya?ml|txt)$")
 
 
 class Source(BaseModel):
@@ -47,7 +51,7 @@ class Source(BaseModel):
     def _no_literals(cls, data: Any) -> Any:
         if not isinstance(data, dict | Source):
             # The value itself is not repeated: it may be the secret.
-            if isinstance(data, str) and data.startswith(("/", "./", "../", "~/")):
+            if isinstance(data, str) and _PATH.match(data):
                 raise ValueError("a path alone does not say what it names; for a file write {file: PATH}")
             raise ValueError("do not write a secret into the file; name its source, like {env: NAME} or {file: PATH}")  # noqa: TRY004
         return data

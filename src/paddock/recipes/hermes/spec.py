@@ -70,9 +70,28 @@ class HermesSpec(PackagedSpec):
         "extraplugins": "documents",
         "extrapythonpackages": "python_packages",
         "hermeshomefiles": "documents",
+        "apikey": "secrets",
+        "baseurl": "settings.providers",
+        "compression": "settings.compression",
+        "connectors.api": "connectors.api_server",
+        "connectors.gateway": "connectors.api_server",
+        "display": "settings.display",
+        "memoryenabled": "settings.memory",
+        "model": "settings.model",
+        "plugins": "documents",
+        "provider": "settings.model.provider",
+        "providers": "settings.providers",
+        "sandbox": "settings.terminal.backend",
+        "soul": "documents",
+        "terminal": "settings.terminal",
+        "toolsets": "settings.toolsets",
     }
     not_keys: ClassVar[Mapping[str, str]] = {
-        "profiles": "an agent has one profile; write another agent under agents:, with its own user, port and state"
+        **AgentSpec.not_keys,
+        "command": "agents of this kind have a command of their own; service: {args: […]} adds arguments to it",
+        "bottoken": "a token is a secret: secrets: {TELEGRAM_BOT_TOKEN: {env: TELEGRAM_BOT_TOKEN}}",
+        "token": "a token is a secret: secrets: {TELEGRAM_BOT_TOKEN: {env: TELEGRAM_BOT_TOKEN}}",
+        "profiles": "an agent has one profile; write another agent under agents:, with its own user, port and state",
     }
 
     not_in_containers: ClassVar[Mapping[str, str]] = {
