@@ -21,6 +21,7 @@ from paddock.run.remnants import Left
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
 from paddock.run.updates import newer_version
+from paddock.run.upgrading import GoesBack
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.run.version import running_version, version_in_file
 from paddock.spec.durations import in_words
@@ -133,7 +134,10 @@ def _drift(agent: Located, seen: Observation) -> str:
     resolved = resolve_or_refuse(agent)
     if isinstance(resolved, Resolved) and isinstance(resolved.secrets, SecretsMissing):
         return resolved.secrets.error.message.split("\n")[0].rstrip(":")
-    plan = plan_up(agent, want_of(resolved), seen)
+    try:
+        plan = plan_up(agent, want_of(resolved), seen)
+    except GoesBack as found:
+        return f"on its way back from {found.upgrade.after} to {found.upgrade.before}; `paddock up` ends it"
     if plan.refusals:
         return plan.refusals[0].reason
     steps = counted(len(plan.steps), "step") if plan.steps else ""
