@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from faults.looks import crashes
 from levels import by_level
 from paddock.errors import PaddockError
 from paddock.run import rollback, upgrading, verbs
 from paddock.run.saved_states import destination_of_states
-from paddock.run.status import Status
 from paddock.runtimes.process.runtime import ForegroundProcess
 from run.account_agent import BROKEN, NEW, OLD, Account, Killed
 
@@ -122,15 +120,6 @@ def test_a_rollback_tells_what_is_lost_and_saves_it(account: Account) -> None:
 
 
 Verb = Callable[[Account], object]
-
-
-def test_an_agent_on_its_way_back_can_be_looked_at(account: Account) -> None:
-    """A run was killed right after it had recorded that the agent goes back."""
-    verbs.up(account.agent(NEW))
-    upgrading.begin_rollback(account.agent(NEW))
-    assert Status.of(account.agent(NEW)).drift == f"on its way back from {NEW} to {OLD}; `paddock up` ends it"
-    assert crashes(account.agent(NEW)) == []
-    assert not verbs.plan(account.agent(NEW)).empty
 
 
 def upgrade(account: Account) -> None:

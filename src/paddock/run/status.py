@@ -137,7 +137,7 @@ def _drift(agent: Located, seen: Observation) -> str:
     try:
         plan = plan_up(agent, want_of(resolved), seen)
     except GoesBack as found:
-        return f"on its way back from {found.upgrade.after} to {found.upgrade.before}; `paddock up` ends it"
+        return f"{agent.name} is on its way back from {found.upgrade.after} to {found.upgrade.before}"
     if plan.refusals:
         return plan.refusals[0].reason
     steps = counted(len(plan.steps), "step") if plan.steps else ""
