@@ -140,9 +140,15 @@ class AccountWorld:
     def agent(self, version: str = OLD, **keys: str) -> Deployment:
         """Return the agent of a file with this version, as a new run sees it."""
         text = FILE.replace("VERSION", version) + "".join(f"    {key}: {value}\n" for key, value in keys.items())
-        file = self.folder / "paddock.yaml"
-        file.write_text(text)
-        loaded = load(file)
+        (self.folder / "paddock.yaml").write_text(text)
+        return self._deployed()
+
+    def agents(self) -> list[Deployment]:
+        """Return the agents of the last run's file."""
+        return [self._deployed()] if (self.folder / "paddock.yaml").exists() else []
+
+    def _deployed(self) -> Deployment:
+        loaded = load(self.folder / "paddock.yaml")
         host = loaded.spec.places["here"].host
         assert host is not None
         return Deployment(

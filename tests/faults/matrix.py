@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from cases import DATA, read_case
 from faults.killing import AFTER, BEFORE, IN_STREAM, Point, in_fork, run_apart
+from faults.looks import crashes
 from paddock.errors import PaddockError
 
 VERBS: Final = (
@@ -199,6 +200,7 @@ class Stage:
             problems.append(f"it ended before point {at}: {end.error}")
         if not scenario.is_safe(world):
             lost.append("right after the kill, the memory is nowhere")
+        problems += [problem for agent in world.agents() for problem in crashes(agent)]
         try:
             (scenario.again or scenario.run)(world)
         except PaddockError as error:

@@ -252,6 +252,16 @@ class NodeWorld:
         file.write_text(json.dumps({"project": "home", "places": places, "agents": {"bee": spec}}))
         return self.node.agent_of(load(file), "bee")
 
+    def agents(self) -> list[PaperAgent]:
+        """Return the agents of the last run's file."""
+        files = sorted((self.folder.glob("*.yaml")), key=lambda path: path.stat().st_mtime_ns)
+        return [
+            self.node.agent_of(loaded, name)
+            for path in files[-1:]
+            for loaded in [load(path)]
+            for name in loaded.spec.agents
+        ]
+
     def learn(self, vmid: int, name: str = "notes.md", text: str = "what nobody else knows\n") -> None:
         """Write into the state that a machine has, as its agent does."""
         path = Path(self.disks.state(vmid)[1]) / "home" / name

@@ -47,14 +47,27 @@ class Row:
 
     def files(self, shape: Shape) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return two files that differ in this key only."""
-        before = _copied(shape.file)
-        for key, value in self.beside.items():
-            _put(before, path_of(key), value)
-        after = _copied(before)
-        for key in self.without:
-            _remove(after, path_of(key))
-        _put(after, path_of(self.key), self.value)
-        return before, after
+        before = with_keys_beside(shape.file, self)
+        return before, edited(before, self)
+
+
+def with_keys_beside(file: dict[str, Any], *changed: Row) -> dict[str, Any]:
+    """Return a file with the keys that rows need."""
+    found = _copied(file)
+    for row in changed:
+        for key, value in row.beside.items():
+            _put(found, path_of(key), value)
+    return found
+
+
+def edited(file: dict[str, Any], *changed: Row) -> dict[str, Any]:
+    """Return a file with the values of rows."""
+    found = _copied(file)
+    for row in changed:
+        for key in row.without:
+            _remove(found, path_of(key))
+        _put(found, path_of(row.key), row.value)
+    return found
 
 
 def rows() -> list[Row]:
@@ -98,5 +111,5 @@ def _copied(data: Any) -> Any:
 
 def _remove(data: Any, path: Key) -> None:
     for part in path[:-1]:
-        data = data[part]
-    del data[path[-1]]
+        data = data.get(part, {})
+    data.pop(path[-1], None)

@@ -199,7 +199,7 @@ def write_files(folder: Path, token: str) -> None:
         (folder / "root" / name).mkdir()
     with tarfile.open(folder / "root.tar", "w") as tar:
         tar.add(folder / "root", ".")
-    (folder / "sops").write_text('#!/bin/sh\necho "decrypted with $*"\n')
+    (folder / "sops").write_text('#!/bin/sh\necho "decrypted with $1 ${2##*/}"\n')
     (folder / "sops").chmod(0o755)
     keys = [x25519.Identity.generate() for _ in range(2)]
     for name, key in zip(("own.key", "other.key"), keys, strict=True):
