@@ -241,6 +241,16 @@ def test_a_program_beside_the_agent_that_ignores_questions_is_ended_with_the_loo
     assert not mark.exists()
 
 
+def test_a_program_that_came_before_the_container_ran_is_started_again(agent: Agent, tmp_path: Path) -> None:
+    refused = tmp_path / "refused"
+    refuse = f'test -e {refused} || {{ echo "the container is not running" >&2; touch {refused}; exit 1; }}; exec "$@"'
+    beside = {"argv": ["sh", "-c", refuse, "sh", *PYTHON], "program": INSIDE, "load": [], "questions": []}
+    later = ["sh", "-c", f"until test -e {refused}; do :; done; sleep 0.2; printf %s 'process.main=active 1 0 1000'"]
+    found = machine_facts(agent, tmp_path, inside=beside, supervisor=later)
+    assert found
+    assert "answers" in found["inside"]["found"]
+
+
 def test_a_program_beside_the_agent_that_cannot_be_started_is_told(agent: Agent, tmp_path: Path) -> None:
     beside = {"argv": ["/nonexistent/program"], "program": "", "load": [], "questions": []}
     found = machine_facts(agent, tmp_path, inside=beside)

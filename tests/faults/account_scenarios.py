@@ -20,7 +20,7 @@ from paddock.run.observe import observe
 from paddock.run.resolve import locate
 from paddock.run.strays import RootDisk
 from paddock.run.verbs import down, forget, plan, plan_down, plan_forget, up
-from run.account_agent import BROKEN
+from run.account_agent import BROKEN, SILENT
 
 BACKUP = "{to: ./backups}"
 FACT = "what nobody else knows"
@@ -133,6 +133,11 @@ def upgrade_to_broken(world: AccountWorld) -> None:
         up(agent(world, BROKEN))
 
 
+def with_settings_that_fail(world: AccountWorld) -> None:
+    with suppress(upgrading.WentBack):
+        up(world.agent(OLD, backup=BACKUP, environment=f"{{COLOUR: {SILENT}}}"))
+
+
 def install(world: AccountWorld) -> Folder:
     return Folder(world.folder / "install")
 
@@ -208,6 +213,7 @@ def nothing(_: AccountWorld) -> None: ...
 
 SCENARIOS = [
     scenario("up", "a new agent", nothing, lambda w: up(agent(w)), is_up(), knows(FACT)),
+    scenario("up", "a change that fails", with_agent, with_settings_that_fail, is_up(), knows(FACT)),
     scenario("up", "a killed restore", half_restored, lambda w: up(agent(w)), is_up(), knows(FACT, "news")),
     scenario("down", "an agent", with_agent, lambda w: down(agent(w)), is_down, knows(FACT)),
     scenario("forget", "an agent", taken_down, forgotten, lambda w: plan_forget(agent(w))[1].empty, knows(FACT)),

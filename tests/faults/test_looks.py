@@ -28,9 +28,12 @@ def test_an_agent_on_its_way_back_can_be_looked_at(goes_back: AccountWorld, monk
     assert Status.of(agent(goes_back, NEW)).drift == f"bee is on its way back from {NEW} to {OLD}"
     assert [crashes(each) for each in goes_back.agents()] == [[]]
     assert not plan(agent(goes_back, NEW)).empty
-    monkeypatch.setattr(status, "GoesBack", ())  # as it was: nobody expects it
-    [found] = crashes(agent(goes_back, NEW))
-    assert found.startswith("`status` crashes: GoesBack: ")
+    monkeypatch.setattr(status, "plan_up", unexpected)
+    assert crashes(agent(goes_back, NEW)) == ["`status` crashes: LookupError: nobody expects this"]
+
+
+def unexpected(*_: object) -> None:
+    raise LookupError("nobody expects this")
 
 
 def test_a_silent_machine_answers_in_the_form_that_the_programs_print() -> None:

@@ -28,17 +28,37 @@ def main() -> None:
     """Read the question from stdin and print the facts."""
     question = json.load(sys.stdin)
     os.nice(5)  # the agent has priority
-    beside = started(question["inside"])
+    beside = Beside(question["inside"])
     try:
         found = facts(question, beside)
     finally:
-        if isinstance(beside, Program):
-            beside.kill()  # it may wait for its questions still
+        beside.kill()  # it may wait for its questions still
     if found is not None:
         print(json.dumps(found))
 
 
-def facts(question: Json, beside: Program | OSError) -> Json | None:
+class Beside:
+    """The program beside the agent. It loads while the agent starts, and waits for its questions."""
+
+    def __init__(self, question: Json) -> None:
+        self.question = question
+        self.program = started(question)
+
+    def ask(self, since: float) -> Program | OSError:
+        """Send the questions. A program that has ended is started again: the agent's container did not run yet."""
+        if isinstance(self.program, Program) and self.program.has_ended:
+            self.program = started(self.question)
+        if isinstance(self.program, Program):
+            asked = [{**each, "since": since} for each in self.question["questions"]]
+            self.program.send(json.dumps(asked).encode())
+        return self.program
+
+    def kill(self) -> None:
+        if isinstance(self.program, Program):
+            self.program.kill()
+
+
+def facts(question: Json, beside: Beside) -> Json | None:
     """Return the facts, with the answers of the program beside the agent. None if it must not be asked."""
     running, dropped = supervised(question["supervisor"])
     if question.get("only_running") and not runs(question["processes"], running):
@@ -47,13 +67,11 @@ def facts(question: Json, beside: Program | OSError) -> Json | None:
     health = awaited_health(question) if question["health"] else None
     if health and not is_wanted(health, question["health"]["wanted"]):
         return {"health": health}
-    if isinstance(beside, Program):
-        since = next((running[name]["since"] for name in question["processes"] if name in running), 0.0)
-        beside.send(json.dumps([{**each, "since": since} for each in question["inside"]["questions"]]).encode())
-        if question["all"]:
-            beside.spoke.wait(GIVE_WAY)  # until the agent has answered the prompt
-            running, dropped = supervised(question["supervisor"])
-    looks |= begun(late_looks(question, running, beside))
+    asked = beside.ask(next((running[name]["since"] for name in question["processes"] if name in running), 0.0))
+    if question["all"] and isinstance(asked, Program):
+        asked.spoke.wait(GIVE_WAY)  # until the agent has answered the prompt
+        running, dropped = supervised(question["supervisor"])
+    looks |= begun(late_looks(question, running, asked))
     about = {"processes": running, "dropped": dropped, "now": time.time(), "uid": os.geteuid(), "health": health}
     return {**about, **{name: found() for name, found in looks.items()}}
 
@@ -165,7 +183,6 @@ def memory() -> int:
 
 
 def started(question: Json) -> Program | OSError:
-    """Start the program beside the agent. It loads, and waits for its questions."""
     try:
         return Program([*question["argv"], question["program"], *question["load"]])
     except OSError as error:

@@ -29,6 +29,10 @@ class Program:
         for thread in self.threads:
             thread.start()
 
+    @property
+    def has_ended(self) -> bool:
+        return self.child.poll() is not None
+
     def send(self, stdin: bytes) -> None:
         """Send the whole input. A program that does not read it keeps nobody waiting."""
         self.threads.append(threading.Thread(target=self.feed, args=[stdin], daemon=True))
