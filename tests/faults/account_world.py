@@ -51,8 +51,8 @@ class Answering(Program):
 class FarProgram:
     """The stand-in, as a run sees it: it does not end with the run."""
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, state: Path) -> None:
+        self._ask, self.state = ask, state
 
     def start(self, version: str) -> None:
         self._ask("program", "start", version)
@@ -135,7 +135,7 @@ class AccountWorld:
 
     def connect(self, ask: Ask, reach: Callable[[str], None]) -> None:
         self.program.stop()  # the lock is that of the other process, and stays
-        self.program = FarProgram(ask)
+        self.program = FarProgram(ask, self.state)
 
     def agent(self, version: str = OLD, **keys: str) -> Deployment:
         """Return the agent of a file with this version, as a new run sees it."""

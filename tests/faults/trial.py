@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,7 +158,7 @@ def _obey(world: World, said: Said) -> None:
     for match in _LOCKED.finditer(said.sentence):
         world.node.shell(f"pct unlock {match[1]}")
     for vmid in {int(match[1]) for match in _LEFT.finditer(said.sentence)}:
-        if vmid in world.node.vmids and world.node.config(vmid) == {"lock": "create"}:
+        if vmid in world.node.vmids and _is_remainder(world.node.config(vmid)):
             world.node.shell(f"pct unlock {vmid}")
             world.node.shell(f"pct destroy {vmid}")
     for match in _COMMAND.finditer(said.sentence):
@@ -168,6 +168,13 @@ def _obey(world: World, said: Said) -> None:
             continue  # the message says what to look for first
         for command in line.split(" && "):
             world.node.shell(command)
+
+
+def _is_remainder(config: Mapping[str, Any]) -> bool:
+    """Whether docs/proxmox.md says that root may remove a container with this configuration."""
+    disposable = re.search(r"role=(cattle|builder|reader) ", str(config.get("description"))) is not None
+    volumes = any(re.fullmatch(r"mp\d+", key) for key in config)
+    return config.get("lock") == "create" and (set(config) == {"lock"} or (disposable and not volumes))
 
 
 def _difference(expected: dict[str, Any], found: dict[str, Any]) -> str:

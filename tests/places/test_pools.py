@@ -294,8 +294,8 @@ def test_doctor_prints_pools_roles_and_acls_that_may_be_pasted_twice(node: Node)
 
 def own(node: Node, **options: Any) -> None:
     """Let somebody with the daily token create a container of their own."""
-    params = {"vmid": 300, "ostemplate": BASE, "rootfs": "local-lvm:1", "features": "nesting=1", "pool": MACHINES}
-    node.client(DAILY).task("POST", LXC, {**params, **options})
+    params: dict[str, Any] = {"vmid": 300, "ostemplate": BASE, "rootfs": "local-lvm:1", "features": "nesting=1"}
+    node.client(DAILY).task("POST", LXC, {**params, "pool": MACHINES, **options})
 
 
 def stopped(node: Node) -> None:
@@ -308,7 +308,7 @@ def test_a_daily_token_can_reassign_and_delete_the_memory_of_a_protected_pet(nod
     """Mounting a volume takes VM.Config.Disk on its owner, and with that Proxmox lets it go, protected or not."""
     stopped(node)
     own(node)
-    order = {"volume": "mp0", "target-vmid": 300, "target-volume": "mp1"}
+    order: dict[str, str | int] = {"volume": "mp0", "target-vmid": 300, "target-volume": "mp1"}
     node.client(DAILY).task("POST", f"{LXC}/{PET}/move_volume", order)
     assert "mp0" not in node.config(PET)
     assert node.config(PET)["protection"] == 1
@@ -321,7 +321,7 @@ def test_a_daily_token_can_move_the_memory_away_through_the_machine(node: Node) 
     stopped(node)
     node.somebody_asks("POST", f"{LXC}/{PET}/snapshot", snapname="before")
     assert any("snap_vm-100-disk-1" in name for name in node.volumes)
-    order = {"volume": "mp0", "storage": "local-lvm", "delete": 1}
+    order: dict[str, str | int] = {"volume": "mp0", "storage": "local-lvm", "delete": 1}
     node.client(DAILY).task("POST", f"{LXC}/{CATTLE}/move_volume", order)
     assert not [name for name in node.volumes if "vm-100-disk-1" in name]
     assert node.config(PET)["mp0"].startswith(STATE)
@@ -344,7 +344,8 @@ def test_verify_notices_a_container_that_uses_the_memory_as_its_root_disk(node: 
     up(node.agent())
     own(node, rootfs=STATE)
     agent = node.agent()
-    (found,) = [each for each in agent.node.verify(agent.machine_want, agent.observe().place) if not each.ok]
+    seen = agent.node.observe(agent.machine_want)
+    (found,) = [each for each in agent.node.verify(agent.machine_want, seen) if not each.ok]
     assert found.subject == "state.owner"
     assert f"also mounts {STATE}" in found.evidence
 
@@ -360,7 +361,8 @@ def test_verify_notices_a_container_that_uses_the_memory_as_its_root_disk(node: 
 def test_doctor_says_whether_a_backup_is_out_of_the_tokens_reach(
     node: Node, to: dict[str, Any] | None, said: str, warns: bool
 ) -> None:
-    agent = node.agent(template="auto", **({"backup": {"to": to}} if to else {}))
+    keys: dict[str, Any] = {"backup": {"to": to}} if to else {}
+    agent = node.agent(template="auto", **keys)
     (found,) = [each for each in agent.examine()[0] if each.subject == "memory of bee"]
     assert (found.ok, found.warns) == (True, warns)
     assert "can delete or overwrite it" in found.evidence

@@ -300,6 +300,7 @@ class Worker(Containers):
         except Running:
             self._reporter(f"machine {vmid} is already running")
         except TaskFailed as error:
+            self.read(vmid)  # raises if somebody has deleted the machine
             if start_failure.is_for_want_of_a_bridge(error.outcome):
                 self._expect_bridge(vmid)
             if error.outcome:
