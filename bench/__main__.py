@@ -50,9 +50,17 @@ def main(argv: Sequence[str]) -> int:
 
 def run_apart(command: Sequence[str]) -> int:
     """Run a benchmark in a process of its own: the environment that it sets is not for the next."""
+    late: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    # A signal that interrupts the start itself would leave a process that nobody knows.
+    handlers = [signal.signal(number, lambda got, _: late.append(got)) for number in numbers]
     # In a process group of its own, so that one signal reaches it, also after Ctrl-C.
     with subprocess.Popen(command, process_group=0) as child:
         try:
+            for number, handler in zip(numbers, handlers, strict=True):
+                signal.signal(number, handler)
+            if late:
+                raise KeyboardInterrupt
             return child.wait()
         except KeyboardInterrupt:
             child.terminate()

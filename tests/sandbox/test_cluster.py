@@ -274,8 +274,8 @@ def test_the_ha_daemons_stop_a_container_after_the_task_has_ended(api: Api) -> N
     [real] = [task for task in api.cluster.tasks.newest_first() if task.upid.type == "vzshutdown"]
     assert real.upid.user == "root@pam"
     assert api.task("POST", "/nodes/one/lxc/100/status/start").upid.type == "hastart"
-    until(lambda: api.cluster.runtime.containers.running(100))
-    assert api.data("GET", "/cluster/resources", type="vm")[0]["hastate"] == "started"
+    until(lambda: api.data("GET", "/cluster/resources", type="vm")[0]["hastate"] == "started")
+    assert api.cluster.runtime.containers.running(100)
 
 
 def test_a_queued_stop_overtakes_a_start(api: Api) -> None:
