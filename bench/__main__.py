@@ -60,7 +60,7 @@ def run_apart(command: Sequence[str]) -> int:
             for number, handler in zip(numbers, handlers, strict=True):
                 signal.signal(number, handler)
             if late:
-                raise KeyboardInterrupt
+                signal.raise_signal(late[0])
             return child.wait()
         except KeyboardInterrupt:
             child.terminate()
