@@ -315,6 +315,11 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
         title = f"attach the state to machine {cattle.vmid}"
         check_unprotected(cattle, "its state is to be attached")
         yield Step("cattle.attach", title, "the state is detached", Configure(cattle.vmid, params))
+    elif mounted is None and MOUNT_KEY in cattle.pending:
+        # Proxmox would detach it when the machine stops. Until then the machine has it.
+        title = f"keep the state attached to machine {cattle.vmid}"
+        reason = "a run that was interrupted, or somebody else, asked to detach it"
+        yield Step("cattle.attach", title, reason, Configure(cattle.vmid, {"revert": MOUNT_KEY}))
     elif mounted is None or (mounted.volume, mounted.path) != (volume, want.state_path):
         raise CannotPlan(
             f"{cattle.name} does not have the state volume {volume} at {want.state_path}",

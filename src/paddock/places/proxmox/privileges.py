@@ -258,9 +258,10 @@ def _create(vmid: int, params: Params) -> Iterator[Need]:
 
 
 def _keys(vmid: int, params: Params) -> Iterator[Need]:
-    """Yield the privileges for changing these keys; ``delete`` lists more keys."""
-    gone = [key for key in str(params.get("delete", "")).split(",") if key]
-    for key in (*(key for key in params if key != "delete"), *gone):
+    """Yield the privileges for changing these keys; ``delete`` and ``revert`` list more keys."""
+    lists = ("delete", "revert")
+    listed = [key for name in lists for key in str(params.get(name, "")).split(",") if key]
+    for key in (*(key for key in params if key not in lists), *listed):
         value = str(params.get(key, ""))
         if key in _UNPRIVILEGED:
             continue
