@@ -15,13 +15,16 @@ from mkdocs.structure.files import File, Files
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ("CONTRIBUTING.md", "CHANGELOG.md", "src/pvebox/README.md")
+FILES: Final = ("constraints.txt",)
 FOLDERS: Final = ("examples",)
 LINK: Final = re.compile(r"(\]\()([^)#\s]+)((?:#[^)]*)?\))")
 
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the files that are beside docs/ in the repository."""
-    beside = [ROOT / name for name in PAGES] + [each for name in FOLDERS for each in (ROOT / name).rglob("*")]
+    beside = [ROOT / name for name in (*PAGES, *FILES)] + [
+        each for name in FOLDERS for each in (ROOT / name).rglob("*")
+    ]
     for path in beside:
         if path.is_file() and (path.suffix != ".md" or path in beside[: len(PAGES)]):
             name = path.relative_to(ROOT).as_posix()

@@ -81,8 +81,9 @@ NOT_READING = {
         "forget",
         "upgrade",
         "sandbox",
+        "sbom",
         "schema",
-    ),  # schema always prints JSON
+    ),  # sbom and schema always print JSON
     *("shell", "exec", "logs", "forward"),
     *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
     "template lock",

@@ -35,7 +35,7 @@ OF_BACKUPS: Final = ("backup make", "backup list", "backup prune", "schedule ins
 TOLD: Final = {
     *("adopt", "ask", "chat", "sessions", "drill", "exec", "forget", "forward", "logs", "memory", "restart", "restore"),
     *("rollback", "run", "shell", "upgrade", "backup check", "template lock", "secrets get", "secrets rm"),
-    *("secrets set", "init", "sandbox", "schema", "check"),
+    *("secrets set", "init", "sandbox", "sbom", "schema", "check"),
 }
 NOTHING_IS_AN_ANSWER: Final = {"timings", "secrets list", "schedule remove"}  # tests are below
 

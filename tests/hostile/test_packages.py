@@ -26,13 +26,13 @@ import pytest
 import paddock
 from hostile.ground import Machine, as_root
 from paddock.errors import PaddockError
-from paddock.process import Result
+from paddock.process import Result, run
 from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes import codetree
 from paddock.runtimes.machine import finish_template
-from paddock.runtimes.shell import script
+from paddock.runtimes.shell import script, text
 
 # --- what root runs while it is installed and tested
 
@@ -78,6 +78,29 @@ def test_the_test_of_a_code_tree_runs_without_privileges(ground: Machine) -> Non
     assert result.ok, result.err
     assert result.out == "65534 []\n"
     assert ground.read(f"{STORE}/t1/bin/evil").startswith(f"#!{STORE}/t1/bin/python\n")
+
+
+@as_root
+def test_a_tree_that_others_cannot_reach_is_refused_and_not_tested_as_root(ground: Machine) -> None:
+    """A hardened machine may have such an /opt. The agent's account could not reach its code either."""
+    ground.run(["sh", "-c", "mkdir -p /opt && chmod 750 /opt"])
+    result = install(ground, packages(), "-c", "import evil, os; print(os.getuid())")
+    assert not ground.exists(CANARY), "third-party code ran as root"
+    assert not result.ok
+    assert "other accounts cannot reach /opt/paddock/.store/.new/bin/python" in result.err
+    assert not ground.exists(f"{STORE}/t1/bin/python")
+
+
+@as_root
+def test_code_is_not_tested_as_root_if_privileges_cannot_be_dropped(tmp_path: Path) -> None:
+    """The program that drops them fails here, as it does on a machine whose Python lacks a module."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    lines = f"python=false home={tmp_path}\n{text('prove.sh')}\nprove {program}\n"
+    result = run(["sh", "-c", lines])
+    assert not (tmp_path / "ran").exists(), "third-party code ran as root"
+    assert not result.ok
 
 
 @as_root
@@ -301,13 +324,13 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CodeTree:
     return CodeTree(local, "", (PYTHON.version,), ("-c", "pass"))
 
 
-def test_a_cached_archive_that_has_changed_is_built_again(tree: CodeTree) -> None:
+def test_a_cached_archive_that_is_damaged_is_built_again(tree: CodeTree) -> None:
     built = codetree.build(tree, PYTHON)
     right = built.read_bytes()
     built.write_bytes(right[: len(right) // 2])
     assert codetree.build(tree, PYTHON).read_bytes() == right, "a truncated archive would be sent to the machine"
-    built.write_bytes(right + b"tampered")
-    assert codetree.build(tree, PYTHON).read_bytes() == right, "a modified archive would be sent to the machine"
+    built.write_bytes(right + b"more")
+    assert codetree.build(tree, PYTHON).read_bytes() == right, "a damaged archive would be sent to the machine"
     changed = built.stat().st_mtime_ns
     codetree.build(tree, PYTHON)
     assert built.stat().st_mtime_ns == changed, "an intact archive was built again"

@@ -154,6 +154,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield looked, b"{}"
     yield systemd.logs(10, follow=False), b""
     yield script("version.sh", [systemd.paths.etc.removesuffix("/current"), systemd.paths.code, "hermes_agent"]), b""
+    yield machine_scripts.report_inventory(), b""
     yield machine_scripts.claim_for_restore(systemd.agent, systemd.paths, mounted=False), b""
     yield machine_scripts.hold_lease(systemd.paths), b""
     for words in (("saved", "from=1", "to=2"), ("verified",), ("back", "why"), ("on",), ("ended",)):

@@ -208,6 +208,20 @@ def test_templates_are_refreshed_and_pruned(web: Web) -> None:
 
 
 @slow_proof
+def test_the_bill_of_a_machine_has_the_packages_of_its_template(web: Web) -> None:
+    web.paddock("up")
+    (template,) = json.loads(web.paddock("sbom", web.name))["components"]
+    assert (template["name"], template["version"]) == ("debian", "12")
+    assert template["description"] == "packages of the template that the machine was made from"
+    packages = {each["name"]: each for each in template["components"]}
+    version = web.node.shell(web.status()["address"], "dpkg-query -W -f '${Version}' busybox")
+    assert packages["busybox"]["version"] == version.strip()
+    assert "upstream=glibc" in packages["libc6"]["purl"]
+    web.paddock("down")
+    assert json.loads(web.paddock("sbom", web.name))["components"] == []
+
+
+@slow_proof
 def test_a_second_run_on_the_same_agent_names_the_first_process(web: Web) -> None:
     web.paddock("up")
     web.paddock("down")

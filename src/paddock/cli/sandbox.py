@@ -22,6 +22,6 @@ def sandbox(context: typer.Context) -> None:
     except ImportError as error:
         raise BadInput(
             f"the sandbox needs the Python package {error.name}",
-            hint="install Paddock again, with its extra: `uv tool install './PADDOCK.whl[sandbox]'`",
+            hint="install Paddock again, with its extra [sandbox]: README.md has the commands",
         ) from None
     raise typer.Exit(main(context.args, "paddock sandbox"))

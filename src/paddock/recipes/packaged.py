@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from paddock.errors import BadInput
 from paddock.frozen import frozen
+from paddock.recipes import locked
 from paddock.recipes.base import BaseRecipe
 from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.spec.agent import AgentSpec
@@ -140,7 +141,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
             )
         path = folder / agent.package.expanduser()
         found, version = _of_folder(path) if path.is_dir() else _of_wheel(path)
-        if _normal(found) != self.package:
+        if locked.normal(found) != self.package:
             raise BadInput(
                 f"package: {agent.package} is {found}, and an agent of kind {agent.kind} runs {self.package}"
             )
@@ -278,10 +279,6 @@ def _of_folder(path: Path) -> tuple[str, str]:
             f"{path}/pyproject.toml does not have the project's {error}",
             hint="build a wheel from the folder, and write the wheel as package:",
         ) from None
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _digest(path: Path) -> str:

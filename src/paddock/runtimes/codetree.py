@@ -120,7 +120,7 @@ def _keep(unfinished: Path, kept: Path) -> None:
 
 
 def _is_whole(kept: Path) -> bool:
-    """Return whether a cached file exists and matches its hash."""
+    """Return whether a cached file exists and is undamaged. Who can write it can write the hash beside it, too."""
     try:
         return _noted(kept).read_text() == _sha256(kept)
     except OSError:

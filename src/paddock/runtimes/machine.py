@@ -36,6 +36,11 @@ def finish_template() -> Sequence[str]:
     return script("template.sh")
 
 
+def report_inventory(manifest: str = "/opt/paddock/.manifest") -> Sequence[str]:
+    """Return the argv that reports the packages of the template that a machine was made from, or of the machine."""
+    return script("inventory.sh", [manifest])
+
+
 def report_mounts(uid: int, gid: int, paths: Sequence[str]) -> Sequence[str]:
     """Return the argv that reports whether an agent with these ids can use the directories."""
     return script("mounts.sh", [str(uid), str(gid), *paths])

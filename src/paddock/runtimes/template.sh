@@ -4,6 +4,7 @@
 # Output: the manifest: each package with its version
 set -eu
 . ./package_manager.sh
+. ./software.sh
 
 mkdir -p /opt/paddock
 # An engine's data describes this machine. A clone detects the abilities of its own disk.
@@ -12,7 +13,7 @@ rm -rf /var/lib/docker /var/lib/containerd /var/lib/containers/storage
 clean_packages
 rm -rf /var/log/journal/* /tmp/* /root/.bash_history
 {
-    list_packages
+    list_software
     for tree in /opt/paddock/.store/*; do
         # Isolated: the tree's own Python would run the .pth files of its packages, as root.
         [ ! -e "$tree/manifest" ] || python3 -I -S -c 'import importlib.metadata as m, sys
