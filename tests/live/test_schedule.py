@@ -74,7 +74,10 @@ def test_a_timer_is_installed_only_if_the_backup_works_in_its_environment(node: 
     text = FILE.format(address=host, key=key, host_key=scan_host_key(host), recipient=identity.to_public())
     node.shell(host, f"cat >/srv/agents/paddock.yaml <<'END'\n{text}END\n")
     run = f"cd /srv/agents && PADDOCK_AGE_KEY={identity} paddock"
-    node.shell(host, f"{run} up 2>&1 && {run} backup make 2>&1")
+    unasked = node.shell(host, f"{run} up 2>&1 || echo code $?")
+    assert "starts what this account has not approved" in unasked
+    assert unasked.endswith("code 4\n")
+    node.shell(host, f"{run} approve --yes 2>&1 && {run} up 2>&1 && {run} backup make 2>&1")
 
     # The identity is in the environment of the person only.
     refused = node.shell(host, f"{run} schedule 2>&1 || echo code $?")

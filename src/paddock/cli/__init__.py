@@ -56,7 +56,21 @@ def _options(
 
 # The modules of the verbs, in the order of the help. A verb is in the module of its name, or in the one named below.
 _MODULES: Final = (
-    *("adopt", "ask", "backup", "chat", "check", "console", "cycle", "doctor", "down", "drill", "enter", "forget"),
+    *(
+        "adopt",
+        "approve",
+        "ask",
+        "backup",
+        "chat",
+        "check",
+        "console",
+        "cycle",
+        "doctor",
+        "down",
+        "drill",
+        "enter",
+        "forget",
+    ),
     *("init", "memory", "outputs", "plan", "rename", "restart", "restore", "run", "sandbox", "schedule", "schema"),
     *("secrets", "status", "template", "timings", "up", "upgrade", "verify"),
 )

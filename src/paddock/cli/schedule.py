@@ -42,8 +42,9 @@ def install(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the units.")] = False,
 ) -> None:
     """Install a timer that backs up all agents with a backup. It is tried first, and not installed if that fails."""
+    from paddock.cli.session import approved
     from paddock.recipes import load
-    from paddock.run import schedule
+    from paddock.run import approval, schedule
     from paddock.run.backup import no_backups
     from paddock.run.journal import Journal
     from paddock.run.reporter import Reporter
@@ -57,6 +58,8 @@ def install(
     if dry_run:
         print(schedule.shown(timer))
         return
+    approved(loaded, file)
+    approval.met(file)
     reporter = Reporter(Journal("schedule", file))
     with reporter.run():
         print(schedule.install(timer, reporter.of(timer.project)))
@@ -81,14 +84,22 @@ def remove(file: File = DEFAULT_FILE, sets: Sets = None, on: On = None, folder: 
 @verb("paddock schedule run", of=schedules)
 def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     """Do now what the timer does: back up, remove old backups, and notify of failed and overdue ones."""
+    from paddock.cli.session import approved
+    from paddock.errors import NeedsPerson
     from paddock.recipes import load
-    from paddock.run import scheduled
+    from paddock.run import approval, schedule, scheduled
     from paddock.run.journal import Journal
     from paddock.run.reporter import Reporter
     from paddock.spec.support import supported
 
     loaded = supported(load(*file, sets=sets or ()))
+    approval.approve_earlier_schedule(loaded, file, installed=schedule.is_installed(loaded.spec.project, file[0]))
     reporter = Reporter(Journal("schedule-run", file))
+    try:
+        approved(loaded, file)
+    except NeedsPerson as error:
+        scheduled.tell_all(loaded, reporter, error)
+        raise
     with reporter.run():
         print("\n".join(scheduled.run(loaded, reporter)))
 
