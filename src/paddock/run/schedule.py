@@ -52,6 +52,22 @@ def is_installed(project: str, file: Path) -> bool:
     return bool(list(_services(project, file)))
 
 
+def last_failure(project: str, file: Path) -> str | None:
+    """Return the failure of the last scheduled run of a file; None if it did not fail, or if it has no timer."""
+    for unit, scope in _services(project, file):
+        asked = ("Result", "ExecMainStatus", "ExecMainExitTimestamp")
+        words = [f"--property={name}" for name in asked]
+        try:
+            printed = _run(["systemctl", *scope, "show", *words, unit]).out
+        except PaddockError:  # no systemctl, or one that hangs: what else `status` shows is as true
+            continue
+        told = dict(line.split("=", 1) for line in printed.split("\n") if "=" in line)
+        if told.get("Result", "success") != "success":
+            code, when = (one_line(told.get(name, "-"), 100) for name in asked[1:])
+            return f"failed with code {code} on {when}; `{' '.join(('journalctl', *scope, '-u', unit))}` says why"
+    return None
+
+
 def _services(project: str, file: Path) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the units of timers for a file, with the words that systemctl needs for them."""
     unit, first = f"{name_for(project)}.service", header_for(str(file.absolute()))
