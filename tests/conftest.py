@@ -22,6 +22,7 @@ import pytest
 from built import CACHE
 from levels import LEVEL, is_hostile
 from paddock import secret
+from paddock.spec import allowed
 
 if TYPE_CHECKING:
     from live.node import Node
@@ -196,3 +197,8 @@ def _own_home(
 @pytest.fixture(autouse=True)
 def _no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret, "_known", set())
+
+
+@pytest.fixture(autouse=True)
+def _no_approvals_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allowed, "_allowed", set())

@@ -166,6 +166,7 @@ def test_no_verb_shows_a_secret(
     from paddock.secret import Secret
 
     (folder / "paddock.yaml").write_text(FILE.format(place=place, runtime=runtime))
+    assert paddock("approve", "--yes").code == 0
     resolved: list[object] = []
 
     def fail(agent: Located, *_: object, **__: object) -> None:
@@ -239,6 +240,7 @@ def test_plan_does_not_repeat_the_content_of_an_unusable_secret_source(
 ) -> None:
     (folder / "paddock.yaml").write_text(FILE.format(place="here", runtime="process"))
     private(folder / name, text.format(CANARIES["literal"], CANARIES["literal"]))
+    assert paddock("approve", "--yes").code == 0
     said = paddock("--debug", "plan")
     assert said.code == 2
     assert "secrets are missing" in said.err

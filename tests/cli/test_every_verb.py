@@ -66,6 +66,7 @@ def test_help_of_every_verb_has_an_example_and_the_exit_codes() -> None:
 NOT_READING = {
     *(
         "adopt",
+        "approve",
         "ask",
         "chat",
         "up",

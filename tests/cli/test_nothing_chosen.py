@@ -37,7 +37,7 @@ TOLD: Final = {
     *("rollback", "run", "shell", "upgrade", "backup check", "template lock", "secrets get", "secrets rm"),
     *("secrets set", "init", "sandbox", "sbom", "schema", "check"),
 }
-NOTHING_IS_AN_ANSWER: Final = {"timings", "secrets list", "schedule remove"}  # tests are below
+NOTHING_IS_AN_ANSWER: Final = {"approve", "timings", "secrets list", "schedule remove"}  # tests are below
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,10 @@ def test_a_disabled_agent_is_not_backed_up_by_the_timer_and_the_timer_says_so(pa
 def test_a_timer_can_be_removed_after_the_last_backup_of_the_file(paddock: Paddock) -> None:
     done = paddock("schedule", "remove")
     assert (done.code, done.out) == (0, "nothing to do: paddock-backup-home.timer is not installed\n")
+
+
+def test_a_file_without_commands_needs_no_approval(paddock: Paddock) -> None:
+    assert paddock("approve").out == "nothing to approve\n"
 
 
 def test_timings_without_a_run_say_so(paddock: Paddock) -> None:

@@ -31,6 +31,7 @@ from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes import codetree
+from paddock.runtimes.fetch import fetch
 from paddock.runtimes.machine import finish_template
 from paddock.runtimes.shell import script, text
 
@@ -354,3 +355,35 @@ def test_a_cached_tool_that_has_changed_is_not_used(tmp_path: Path, monkeypatch:
         codetree._put_tool(tool, PYTHON.arch, tmp_path / "packages")
     put = tmp_path / "packages/driver"
     assert not put.exists(), f"a program with another hash would be sent to the machine: {put.read_bytes()!r}"
+
+
+def test_npm_reads_no_settings_from_the_folder_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted `.npmrc` could send variables of the person to a registry of its own."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    asked: list[str] = []
+
+    class Registry(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *words: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        for folder, registry in (("work", url + "/planted/${CANARY}/"), ("home", f"{url}/own/")):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / ".npmrc").write_text(f"registry={registry}\nfetch-retries=0\n")
+        (tmp_path / "out").mkdir()
+        monkeypatch.chdir(tmp_path / "work")
+        monkeypatch.setenv("CANARY", "secret-of-the-person")
+        monkeypatch.setenv("NPM_CONFIG_USERCONFIG", str(tmp_path / "home/.npmrc"))
+        monkeypatch.setenv("NPM_CONFIG_CACHE", str(tmp_path / "cache"))
+        for name in [name for name in os.environ if name.lower() == "npm_config_registry"]:
+            monkeypatch.delenv(name)
+        with pytest.raises(PaddockError, match="fetching no-such-package"):
+            fetch("no-such-package", "1.0.0", "0" * 128, tmp_path / "out", tmp_path / "kept")
+        server.shutdown()
+    assert set(asked) == {"/own/no-such-package"}

@@ -33,6 +33,8 @@ from paddock.run.notify import Notifier
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.runtimes import machine as scripts
+from paddock.spec.allowed import allow
+from paddock.spec.commands import commands
 from paddock.spec.load import Loaded
 
 
@@ -48,6 +50,7 @@ class Case:
     @contextmanager
     def of(cls, loaded: Loaded, world: World) -> Iterator[Case]:
         """Open the agent with Paddock's own code; requests go to the simulated node and commands to the gate."""
+        allow(command.argv for command in commands(loaded.spec))
         with deployments(loaded, [AGENT], Reporter()) as [agent]:
             for each in (agent, agent.model_gateway):
                 if each and isinstance(each.place, ProxmoxPlace):

@@ -74,7 +74,10 @@ def test_a_timer_is_installed_only_if_the_backup_works_in_its_environment(node: 
     text = FILE.format(address=host, key=key, host_key=scan_host_key(host), recipient=identity.to_public())
     node.shell(host, f"cat >/srv/agents/paddock.yaml <<'END'\n{text}END\n")
     run = f"cd /srv/agents && PADDOCK_AGE_KEY={identity} paddock"
-    node.shell(host, f"{run} up 2>&1 && {run} backup make 2>&1")
+    unasked = node.shell(host, f"{run} up 2>&1 || echo code $?")
+    assert "starts what this account has not approved" in unasked
+    assert unasked.endswith("code 4\n")
+    node.shell(host, f"{run} approve --yes 2>&1 && {run} up 2>&1 && {run} backup make 2>&1")
 
     # The identity is in the environment of the person only.
     refused = node.shell(host, f"{run} schedule 2>&1 || echo code $?")
@@ -129,6 +132,57 @@ def test_a_timer_is_installed_only_if_the_backup_works_in_its_environment(node: 
     assert "0 timers" in node.shell(host, "systemctl list-timers --all --no-pager 'paddock-backup-*'")
     missing = node.paddock("schedule", "-f", str(here), "--on", "nas", fails=True).stderr
     assert f"nas has no {here}" in missing
+
+
+# As the version before approvals installed it: for a folder of an account, and with a command in the file.
+EARLIER = """\
+from pathlib import Path
+from paddock.run.timer import Timer
+timer = Timer(project="home", command=("/usr/bin/python3", "-P", "-m", "paddock"), files=["{file}"], sets=[],
+    folder="{folder}", at="daily", environment="/root/.config/paddock/backup-home.env", system=True)
+for name, text in timer.units().items():
+    Path("/etc/systemd/system", name).write_text(text)
+"""
+
+
+@slow_proof
+def test_the_timer_of_root_from_an_earlier_version_runs_as_the_owner_of_its_file(node: Node, host: str) -> None:
+    node.shell(host, ACCOUNT)
+    text = "project: home\nplaces: {here: {host: {scope: user}}}\nagents:\n"
+    text += "  web: {kind: service, place: here, command: [sleep, infinity], backup: {to: ./backups},\n"
+    text += '    secrets: {WHO: {command: [sh, -c, "id -u | tee -a who"]}}}\n'
+    node.shell(host, f"cd ~someone && cat >paddock.yaml <<'END'\n{text}END\n")
+    node.shell(host, "chown someone: ~someone/paddock.yaml")
+    run = "runuser -u someone -- env HOME=/home/someone XDG_RUNTIME_DIR=/run/user/$(id -u someone) paddock"
+    node.shell(
+        host, f"cd ~someone && {run} approve --yes 2>&1 && {run} up 2>&1 && rm -r ~someone/.local/state/paddock who"
+    )
+
+    refused = node.shell(host, "cd ~someone && paddock schedule 2>&1 || echo code $?")
+    assert "/home/someone belongs to someone" in refused
+    assert "sudo -iu someone paddock schedule --file /home/someone/paddock.yaml" in refused
+    assert refused.endswith("code 4\n")
+    earlier = EARLIER.format(file="/home/someone/paddock.yaml", folder="/home/someone")
+    node.shell(host, f"python3 - <<'END'\n{earlier}END\nsystemctl daemon-reload")
+
+    node.shell(host, "systemctl start paddock-backup-home.service")
+    # It has approved the command for that account.
+    node.shell(host, f"cd ~someone && {run} status")
+    assert set(node.shell(host, "cat ~someone/who").split()) == {"1000"}
+    assert node.shell(host, "stat -c %U ~someone/backups/home_web/*.tar.zst").split() == ["someone"]
+    assert "running as someone" in node.shell(host, "journalctl --no-pager -o cat -u paddock-backup-home.service")
+    # What is new since then needs an approval of that account. Until then the unit fails, and `status` shows it.
+    node.shell(
+        host, "sed -i 's/id -u/id -un/' ~someone/paddock.yaml; systemctl start paddock-backup-home.service; true"
+    )
+    assert "ExecMainStatus=4" in node.shell(host, "systemctl show -p ExecMainStatus paddock-backup-home.service")
+    node.shell(host, f"cd ~someone && {run} approve --yes 2>&1")
+    assert "failed with code 4 on " in node.shell(host, f"cd ~someone && {run} status")
+    node.shell(host, "systemctl start paddock-backup-home.service")
+    assert "failed with code" not in node.shell(host, f"cd ~someone && {run} status")
+    # Nobody can be chosen: neither of two accounts may decide what the other one runs.
+    node.shell(host, "chown nobody ~someone/paddock.yaml; systemctl start paddock-backup-home.service; true")
+    assert "failed with code 4 on " in node.shell(host, f"cd ~someone && {run} status")
 
 
 @slow_proof

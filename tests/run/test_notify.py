@@ -109,14 +109,17 @@ def test_a_failed_backup_is_told_to_the_command(folder: Path, paddock: Paddock) 
     script.write_text("#!/bin/sh\ncat >told.json\n[ -z \"$1\" ] || { echo 'no route to my phone' >&2; exit 3; }\n")
     script.chmod(0o700)
     write(folder, "{command: [./tell]}")
+    paddock("approve", "--yes")
     assert paddock("backup", "hermes").code == 1
     assert json.loads((folder / "told.json").read_text())["why"] == FAILURE
     write(folder, "{command: [./tell, fails]}")
+    paddock("approve", "--yes")
     said = paddock("backup", "hermes").err
     assert "nobody was notified of this: the command in `notify` failed with code 3:" in said
     assert "no route to my phone" in said
     assert f"error: {FAILURE}" in said
     write(folder, "{command: [no-such-program]}")
+    paddock("approve", "--yes")
     said = paddock("backup", "hermes").err
     assert "nobody was notified of this: the program no-such-program is not installed" in said
     assert [line.get("error", "")[:23] for line in journaled()] == [
@@ -141,6 +144,7 @@ def test_a_message_contains_no_secret_and_no_control_characters(
     (folder / "tell").write_text("#!/bin/sh\ncat >told.json\n")
     (folder / "tell").chmod(0o700)
     write(folder, "{command: [./tell]}")
+    paddock("approve", "--yes")
     secret = Secret("sk-a-long-secret-value")
 
     def fails(agent: Any) -> str:

@@ -57,6 +57,7 @@ def told(file: Path) -> list[tuple[str, str]]:
 
 def test_one_agent_that_cannot_be_opened_does_not_stop_the_others(file: Path, paddock: Paddock) -> None:
     back_up(file, file.parent / "home", {"a.md": "a"}, datetime.now(UTC).replace(microsecond=0))
+    paddock("approve", "--yes")
     said = paddock("schedule", "run")
     assert said.code == 2
     assert "remote: environment variable NO_SUCH_TOKEN is not set" in said.err
@@ -72,6 +73,7 @@ def test_one_agent_that_cannot_be_opened_does_not_stop_the_others(file: Path, pa
 def test_an_old_backup_of_an_agent_that_fails_is_overdue(file: Path, paddock: Paddock) -> None:
     old = datetime.now(UTC).replace(microsecond=0) - timedelta(days=2)
     back_up(file, file.parent / "home", {"a.md": "a"}, old)
+    paddock("approve", "--yes")
     assert paddock("schedule", "run").code != 0
     assert ("hermes", "backup overdue") in told(file)
 

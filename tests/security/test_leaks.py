@@ -127,6 +127,7 @@ def here(
         },
     }
     (folder / "paddock.yaml").write_text(json.dumps(file))
+    assert paddock("approve", "--yes").code == 0
     shape = Shape("process", tmp_path, paddock, canaries)
     data = tmp_path / "xdg_data_home"
     shape.started.told = programs.told
@@ -162,6 +163,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paddock: Paddock, nod
     agent |= {"environment_files": FILES, "backup": {"to": "./backups"}}
     file = {"project": "home", "notify": NOTIFY, "places": {"box": {"proxmox": box}}, "agents": {"bee": agent}}
     (tmp_path / "paddock.yaml").write_text(json.dumps(file))
+    assert paddock("approve", "--yes").code == 0
     shape = Shape("node, simulated", tmp_path, paddock, canaries)
     shape.started.told = programs.told
     containers: dict[int, dict[str, Any]] = {}  # with those that are gone

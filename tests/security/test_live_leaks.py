@@ -27,6 +27,7 @@ ETC: Final = f"/etc/paddock/leaks_{NAME}"
 # Everything but kernel files. What belongs to Debian's packages is searched too.
 ROOTS: Final = ("/etc", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/usr/local", "/var")
 LIFE: Final = (
+    "approve --yes",
     "check",
     "plan",
     "up",

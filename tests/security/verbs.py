@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from cli.test_every_verb import verbs
 
-_FIRST: Final = (("check",), ("plan",), ("up",), ("backup", "make"))
+_FIRST: Final = (("check",), ("approve",), ("plan",), ("up",), ("backup", "make"))
 _LAST: Final = (("restart",), ("cycle",), ("restore",))
 _END: Final = (("down",), ("forget",))
 # `run` has a test of its own, and `secrets get` has to print a secret. The others wait for a person.
 _LEFT_OUT: Final = {("run",), ("secrets", "get"), ("sandbox",), ("chat",), ("shell",), ("forward",)}
 _WORDS: Final = {
+    ("approve",): ["--yes"],
     ("exec",): ["bee", "--", "env"],
     ("forget",): ["bee", "--name", "bee"],
     ("rename",): ["bee", "wasp", "--dry-run"],

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.errors import BadInput
+from paddock.errors import BadInput, NeedsPerson
 from paddock.secret import MASK, mask
 from paddock.spec import dotenv
 from paddock.spec.agefile import own_identity_path
+from paddock.spec.allowed import allow
 from paddock.spec.secrets import Source, resolve
 
 Write = Callable[[str, str], Path]
@@ -220,7 +221,15 @@ echo canary-value-20
 
 
 def test_a_secret_comes_from_a_command_without_a_shell(tmp_path: Path) -> None:
+    allow([["printf", "%s\n", "$HOME;x"]])
     assert Source(command=["printf", "%s\n", "$HOME;x"]).read(tmp_path).reveal() == "$HOME;x"
+
+
+def test_a_command_that_was_not_approved_is_not_run(tmp_path: Path) -> None:
+    allow([["touch", str(tmp_path / "other")]])
+    with pytest.raises(NeedsPerson, match="has not approved the command: touch"):
+        Source(command=["touch", str(tmp_path / "made")]).read(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_all_missing_secrets_are_reported_in_one_error(tmp_path: Path) -> None:
@@ -235,6 +244,7 @@ def test_all_missing_secrets_are_reported_in_one_error(tmp_path: Path) -> None:
         "E": Source(command=["false"]),
         "F": Source(dotenv=tmp_path / "lines", key="F"),
     }
+    allow([["no-such-program-at-all"], ["false"]])
     with pytest.raises(BadInput) as caught:
         resolve(sources, tmp_path, [Source(file=tmp_path / "lines")])
     assert caught.value.message.splitlines() == [

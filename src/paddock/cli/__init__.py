@@ -56,9 +56,9 @@ def _options(
 
 # The modules of the verbs, in the order of the help. A verb is in the module of its name, or in the one named below.
 _MODULES: Final = (
-    *("adopt", "ask", "backup", "chat", "check", "console", "cycle", "doctor", "down", "drill", "enter", "forget"),
-    *("init", "memory", "outputs", "plan", "rename", "restart", "restore", "run", "sandbox", "sbom", "schedule"),
-    *("schema", "secrets", "status", "template", "timings", "up", "upgrade", "verify"),
+    *("adopt", "approve", "ask", "backup", "chat", "check", "console", "cycle", "doctor", "down", "drill", "enter"),
+    *("forget", "init", "memory", "outputs", "plan", "rename", "restart", "restore", "run", "sandbox", "sbom"),
+    *("schedule", "schema", "secrets", "status", "template", "timings", "up", "upgrade", "verify"),
 )
 _ELSEWHERE: Final = {
     **{"sessions": "chat", "rollback": "upgrade"},

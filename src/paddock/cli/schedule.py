@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paddock.cli import app, verb
 from paddock.cli.groups import by_default
 from paddock.cli.options import DEFAULT_FILE, File, Sets
+
+if TYPE_CHECKING:
+    from paddock.run.roots_files import Changeable
+    from paddock.spec.load import Loaded
 
 schedules = typer.Typer(
     cls=by_default("install"), help="Back up agents regularly, with a systemd timer.", rich_markup_mode=None
@@ -42,21 +46,26 @@ def install(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the units.")] = False,
 ) -> None:
     """Install a timer that backs up all agents with a backup. It is tried first, and not installed if that fails."""
-    from paddock.recipes import load
-    from paddock.run import schedule
+    from paddock.cli.session import approved
+    from paddock.run import approval, schedule
     from paddock.run.backup import no_backups
     from paddock.run.journal import Journal
     from paddock.run.reporter import Reporter
+    from paddock.run.roots_files import Changeable, refusal
 
     if _elsewhere(["install", "--at", at, *(["--dry-run"] if dry_run else [])], file, sets, on, folder):
         return
-    loaded = load(*file, sets=sets or ())
+    loaded = _trusted(file, sets)
+    if isinstance(loaded, Changeable):
+        raise refusal(loaded, file)
     if not any(agent.backup for agent in loaded.spec.agents.values()):
         raise no_backups()
     timer = schedule.timer_for(loaded, file, sets or (), at)
     if dry_run:
         print(schedule.shown(timer))
         return
+    approved(loaded, file)
+    approval.met(file)
     reporter = Reporter(Journal("schedule", file))
     with reporter.run():
         print(schedule.install(timer, reporter.of(timer.project)))
@@ -81,16 +90,51 @@ def remove(file: File = DEFAULT_FILE, sets: Sets = None, on: On = None, folder: 
 @verb("paddock schedule run", of=schedules)
 def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     """Do now what the timer does: back up, remove old backups, and notify of failed and overdue ones."""
-    from paddock.recipes import load
-    from paddock.run import scheduled
+    from paddock.cli.session import approved
+    from paddock.errors import NeedsPerson
+    from paddock.run import approval, schedule, scheduled
     from paddock.run.journal import Journal
     from paddock.run.reporter import Reporter
+    from paddock.run.roots_files import Changeable, refusal, run_as_owner
     from paddock.spec.support import supported
 
-    loaded = supported(load(*file, sets=sets or ()))
+    loaded = _trusted(file, sets)
+    if isinstance(loaded, Changeable):
+        code = run_as_owner(loaded, file, sets or ())
+        if code is None:
+            raise refusal(loaded, file)
+        raise typer.Exit(code)
+    supported(loaded)
+    approval.approve_earlier_schedule(loaded, file, installed=schedule.is_installed(loaded.spec.project, file[0]))
     reporter = Reporter(Journal("schedule-run", file))
+    try:
+        approved(loaded, file)
+    except NeedsPerson as error:
+        scheduled.tell_all(loaded, reporter, error)
+        raise
     with reporter.run():
         print("\n".join(scheduled.run(loaded, reporter)))
+
+
+def _trusted(file: File, sets: Sets) -> Loaded | Changeable:
+    """Load the file; for root, return instead what other accounts can change of what a timer would run."""
+    import os
+
+    from paddock.recipes import load
+    from paddock.run import schedule
+    from paddock.run.roots_files import of_files, of_loaded
+
+    if os.geteuid():
+        return load(*file, sets=sets or ())
+    found = of_files(file)
+    if found.weak:
+        return found
+    loaded = load(*file, sets=sets or ())
+    found = of_loaded(loaded, schedule.environment_file(loaded.spec.project))
+    if found.weak:
+        return found
+    # The files that it names were read together with it, before anybody looked at them. They are read again.
+    return load(*file, sets=sets or ())
 
 
 def _elsewhere(words: list[str], file: File, sets: Sets, on: str | None, folder: str | None) -> bool:

@@ -5,17 +5,25 @@ Modules that a run needs only after it has loaded the file are imported then, wh
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
+from paddock.cli.options import DEFAULT_FILE
+from paddock.errors import NeedsPerson
 from paddock.recipes import load
+from paddock.run import approval
 from paddock.spec.load import Loaded
 from paddock.spec.support import supported
 
 if TYPE_CHECKING:
     from paddock.run.deployment import Deployment
+    from paddock.spec.commands import Command
 
 
 @contextmanager
@@ -32,7 +40,7 @@ def looking(
     With `new`, agents of the same name in other projects are other agents. A verb that is ``reaching`` the machine
     begins to connect at once.
     """
-    loaded = supported(load(*files, sets=sets or ()), only or ())
+    loaded = approved(supported(load(*files, sets=sets or ()), only or ()), files)
     with _connecting(loaded, only, reaching=reaching):
         from paddock.run.deployment import deployments
         from paddock.run.reporter import Reporter
@@ -58,7 +66,7 @@ def changing(
     With `patient`, the run waits for work that only a person can do. With `new`, agents of the same name in other
     projects are other agents. A verb that is ``reaching`` the machine begins to connect at once.
     """
-    loaded = supported(load(*files, sets=sets or ()), only or ())
+    loaded = approved(supported(load(*files, sets=sets or ()), only or ()), files)
     with _connecting(loaded, only, reaching=reaching):
         from paddock.run.deployment import deployments
         from paddock.run.journal import Journal
@@ -75,3 +83,29 @@ def _connecting(loaded: Loaded, only: list[str] | None, *, reaching: bool) -> Ab
     from paddock.run.early import connecting
 
     return connecting(loaded, only or [])
+
+
+def approved(loaded: Loaded, files: Sequence[Path]) -> Loaded:
+    """Return the file if the account approves what it starts: asked once on a terminal, refused without one."""
+    new = approval.unapproved(loaded)
+    if not new:
+        return loaded
+    if not sys.stdin.isatty():
+        lines = "\n".join(f"  {command.shown()}" for command in new)
+        named = "".join(f" -f {shlex.quote(str(file))}" for file in files if [*files] != DEFAULT_FILE)
+        raise NeedsPerson(
+            f"{loaded.path.name} starts what this account has not approved:\n{lines}",
+            hint=f"read that, and run `paddock approve{named}`; with --yes it does not ask",
+        )
+    show(loaded, new)
+    if not typer.confirm("Run this in your account, now and from now on?", err=True):
+        raise NeedsPerson("not approved; nothing was run")
+    approval.approve(loaded)
+    return loaded
+
+
+def show(loaded: Loaded, new: Sequence[Command]) -> None:
+    """Print what a file would start, with nothing cut or invisible."""
+    print(f"{loaded.path.name} starts this on this computer:", file=sys.stderr)
+    for command in new:
+        print(f"  {command.shown()}", file=sys.stderr)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -32,9 +33,15 @@ def status(
 
     with looking(file, only, sets, reaching=True) as agents:
         from paddock.run.remnants import left_over
+        from paddock.run.schedule import last_failure
         from paddock.run.status import Status, statuses, table
 
-        rows = statuses(agents, updates=updates)
+        failure = last_failure(agents[0].project, file[0])
+        scheduled = {agent.name for agent in agents if agent.spec.backup is not None}
+        rows = [
+            replace(row, schedule=failure if row.agent in scheduled else None)
+            for row in statuses(agents, updates=updates)
+        ]
         left = left_over(agents) if not only else []
     rows += [Status.of_remnant(each) for each in left]
     if as_json:

@@ -16,6 +16,7 @@ from paddock.process import CommandFailed
 from paddock.run.deployment import Deployment
 from paddock.run.reporter import AgentReporter, Reporter
 from paddock.secret import Secret, mask
+from paddock.spec.allowed import expect_allowed
 from paddock.spec.load import Loaded
 from paddock.spec.notify import NotifySpec
 from paddock.visible import one_line, visible
@@ -96,6 +97,7 @@ def _send(spec: NotifySpec, folder: Path, message: bytes) -> None:
 
 
 def _run(command: list[str], folder: Path, message: bytes) -> None:
+    expect_allowed(command)
     program = command[0] if "/" not in command[0] else str(folder / Path(command[0]).expanduser())
     result = process.run([program, *command[1:]], stdin=message, deadline=_COMMAND_SECONDS, own_session=True)
     if not result.ok:

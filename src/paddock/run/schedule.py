@@ -8,7 +8,8 @@ import shlex
 import stat
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,13 +17,14 @@ from paddock import process
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.process import CommandFailed, Result
 from paddock.run.reporter import AgentReporter
-from paddock.run.timer import Timer
+from paddock.run.timer import Timer, header_for, name_for
 from paddock.spec.agefile import own_identity_path
 from paddock.spec.load import Loaded
 from paddock.visible import one_line
 
 _TRIAL_SECONDS: Final = 86400.0  # as long as the service may take
 _MOST_LINES: Final = 20
+_SYSTEM: Final = Path("/etc/systemd/system")
 
 
 def timer_for(loaded: Loaded, files: Sequence[Path], sets: Sequence[str], at: str) -> Timer:
@@ -35,9 +37,44 @@ def timer_for(loaded: Loaded, files: Sequence[Path], sets: Sequence[str], at: st
         sets=sets,
         folder=str(loaded.folder),
         at=at,
-        environment=str(own_identity_path().parent / f"backup-{loaded.spec.project}.env"),
+        environment=str(environment_file(loaded.spec.project)),
         system=os.geteuid() == 0,
     )
+
+
+def environment_file(project: str) -> Path:
+    """Return the path of the variables of a schedule."""
+    return own_identity_path().parent / f"backup-{project}.env"
+
+
+def is_installed(project: str, file: Path) -> bool:
+    """Return whether root or this account has a timer for a file."""
+    return bool(list(_services(project, file)))
+
+
+def last_failure(project: str, file: Path) -> str | None:
+    """Return the failure of the last scheduled run of a file; None if it did not fail, or if it has no timer."""
+    for unit, scope in _services(project, file):
+        asked = ("Result", "ExecMainStatus", "ExecMainExitTimestamp")
+        words = [f"--property={name}" for name in asked]
+        try:
+            printed = _run(["systemctl", *scope, "show", *words, unit]).out
+        except PaddockError:  # no systemctl, or one that hangs: what else `status` shows is as true
+            continue
+        told = dict(line.split("=", 1) for line in printed.split("\n") if "=" in line)
+        if told.get("Result", "success") != "success":
+            code, when = (one_line(told.get(name, "-"), 100) for name in asked[1:])
+            return f"failed with code {code} on {when}; `{' '.join(('journalctl', *scope, '-u', unit))}` says why"
+    return None
+
+
+def _services(project: str, file: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the units of timers for a file, with the words that systemctl needs for them."""
+    unit, first = f"{name_for(project)}.service", header_for(str(file.absolute()))
+    for folder, scope in ((_SYSTEM, ()), (_of_account(), ("--user",))):
+        with suppress(OSError, ValueError):
+            if (folder / unit).read_text().split("\n")[0] == first:
+                yield unit, scope
 
 
 def install(timer: Timer, reporter: AgentReporter) -> str:
@@ -80,8 +117,10 @@ def shown(timer: Timer) -> str:
 
 
 def _folder(timer: Timer) -> Path:
-    if timer.system:
-        return Path("/etc/systemd/system")
+    return _SYSTEM if timer.system else _of_account()
+
+
+def _of_account() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd/user"
 
 

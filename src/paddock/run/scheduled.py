@@ -49,6 +49,13 @@ def run(loaded: Loaded, reporter: Reporter) -> list[str]:
     return told
 
 
+def tell_all(loaded: Loaded, reporter: Reporter, error: PaddockError) -> None:
+    """Tell that no agent was backed up."""
+    for name, spec in loaded.spec.agents.items():
+        if spec.backup is not None and spec.enabled:
+            Notifier.of_agent(loaded, name, reporter).failed("backup", error.message)
+
+
 def _one(loaded: Loaded, name: str, reporter: Reporter, notifier: Notifier) -> list[str]:
     """Back up one agent, and then remove its old backups: only a new backup makes older ones superfluous."""
     with ExitStack() as opened:

@@ -53,6 +53,7 @@ class Status:
     backup: str
     drill: str
     drift: str
+    schedule: str | None = None  # the failure of the last scheduled backup; None if it did not fail
     newer: str | None = None  # a version in the package index; None if it was not asked for
 
     @classmethod
@@ -95,7 +96,7 @@ class Status:
     @classmethod
     def of_remnant(cls, left: Left) -> Self:
         """Return the row for something that no agent of the file uses."""
-        unknown = {each.name: "-" for each in fields(cls) if each.name != "newer"}
+        unknown = {each.name: "-" for each in fields(cls) if each.name not in ("newer", "schedule")}
         found = left.remnant
         machine = found.machine or left.place
         known = {"place": left.place, "machine": machine, "status": found.status, "state": found.state}

@@ -13,6 +13,16 @@ from paddock.frozen import frozen
 _PLAIN: Final = re.compile(r"[^$%\"'\\\x00-\x1f\x7f]+")
 
 
+def name_for(project: str) -> str:
+    """Return the name of both units of a project, without the suffix."""
+    return f"paddock-backup-{project}"
+
+
+def header_for(file: str) -> str:
+    """Return the first line of the units for a file. It tells which file they are for."""
+    return f"# Written by `paddock schedule` for {file}"
+
+
 @frozen
 class Timer:
     """A timer that backs up the agents of a file, as one service unit and one timer unit."""
@@ -34,7 +44,7 @@ class Timer:
     @property
     def name(self) -> str:
         """The name of both units, without the suffix."""
-        return f"paddock-backup-{self.project}"
+        return name_for(self.project)
 
     @property
     def trial_name(self) -> str:
@@ -51,7 +61,7 @@ class Timer:
     @property
     def header(self) -> str:
         """The first line of both units. It tells which file they are for."""
-        return f"# Written by `paddock schedule` for {self.files[0]}"
+        return header_for(self.files[0])
 
     def units(self) -> dict[str, str]:
         """Return the texts of the units by name."""

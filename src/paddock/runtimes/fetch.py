@@ -20,8 +20,10 @@ def fetch(package: str, version: str, sha512: str, folder: Path, kept: Path) -> 
     npm's own configuration names the registry, its credentials and its certificates.
     """
     wanted = f"{package}@{version}"
+    # --prefix: an .npmrc in the current folder, which may be somebody else's, could send variables to its registry.
+    into = (f"--prefix={folder}", f"--pack-destination={folder}")
     try:
-        result = process.run(["npm", "pack", wanted, *_QUIET, f"--pack-destination={folder}"], deadline=300)
+        result = process.run(["npm", "pack", wanted, *_QUIET, *into], deadline=300)
     except ProgramMissing:
         raise PaddockError(
             f"fetching {wanted} needs npm, which is not installed",

@@ -39,20 +39,27 @@ def unusable(
 
 def _sources(value: object, location: Location) -> Iterator[tuple[Location, Source]]:
     """Yield the sources of secrets in a part of the file, with their locations."""
+    for at, source in parts(value, location, (Source,)):
+        if isinstance(source, Source):
+            yield at, source
+
+
+def parts(value: object, location: Location, kinds: tuple[type, ...]) -> Iterator[tuple[Location, object]]:
+    """Yield the parts of these types in a part of the file, with their locations, and the parts in them."""
+    if value is None or isinstance(value, str | int | float):  # most values: the checks for the others take longer
+        return
+    if isinstance(value, kinds):
+        yield location, value
     match value:
-        case None | str() | int() | float():  # most values: the checks for the others take longer
-            return
-        case Source():
-            yield location, value
         case BaseModel():
             for name, field in type(value).model_fields.items():
-                yield from _sources(getattr(value, name), (*location, field.alias or name))
+                yield from parts(getattr(value, name), (*location, field.alias or name), kinds)
         case Mapping():
             for name, each in value.items():
-                yield from _sources(each, (*location, str(name)))
+                yield from parts(each, (*location, str(name)), kinds)
         case list():
             for number, each in enumerate(value):
-                yield from _sources(each, (*location, str(number)))
+                yield from parts(each, (*location, str(number)), kinds)
 
 
 def inlined(agent: AgentSpec, folder: Path) -> AgentSpec:

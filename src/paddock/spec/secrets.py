@@ -16,6 +16,7 @@ from paddock import process
 from paddock.errors import BadInput, PaddockError
 from paddock.secret import Secret
 from paddock.spec import agefile, dotenv
+from paddock.spec.allowed import expect_allowed
 from paddock.spec.fields import is_variable
 from paddock.spec.private import read_private
 
@@ -95,6 +96,7 @@ class Source(BaseModel):
         if self.file is not None:
             return Secret(read_private(base / self.file.expanduser()))
         if self.command is not None:
+            expect_allowed(self.command)
             return process.run_for_secret(self.command)
         identity = base / self.identity.expanduser() if self.identity else None
         if self.sops is not None:
