@@ -114,7 +114,10 @@ def _save(agent: Located, seen: Observation, guest: Guest, destination: Destinat
 
 def check_backup(agent: Deployment, name: str | None) -> str:
     """Read a backup back completely, the newest one unless another is named; return a line about it."""
-    backup = among(agent, destination_of(agent), all_backups(agent), name)
+    from paddock.run.proven import known
+
+    found_out = known(agent, among(agent, destination_of(agent), all_backups(agent), name))
+    backup = found_out.backup
     destination = keeper(agent, backup)
     with (
         agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
@@ -122,14 +125,16 @@ def check_backup(agent: Deployment, name: str | None) -> str:
     ):
         size = backup.about.get("bytes")
         limit = UNLIMITED if size is None else size + SPARE
-        manifest = check(stream, limit, agent.reporter.progress(lambda: size))
+        signed = backup.proof.manifest if backup.proof else None
+        manifest = check(stream, limit, agent.reporter.progress(lambda: size), signed=signed)
     found, wanted = f"{manifest.get('agent')} ({manifest.get('kind')})", f"{agent.id} ({agent.spec.kind})"
     if found != wanted:
         raise PaddockError(f"backup {backup.name} is of {one_line(found, 200)}, not of {wanted}")
     if damaged := manifest.get("damaged"):
         told = "\n".join(one_line(f"{each['path']}: {each['why']}") for each in damaged)
         raise PaddockError(f"backup {backup.name} has {len(damaged)} damaged databases:\n{told}")
-    return f"{agent.name}: backup {backup.name} is complete: {_files(described(manifest))}"
+    more = "".join(f"; {each}" for each in (found_out.made, *found_out.doubts) if each)
+    return f"{agent.name}: backup {backup.name} is complete: {_files(described(manifest))}{more}"
 
 
 def _files(about: Mapping[str, Any]) -> str:
@@ -149,6 +154,7 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
             "size": backup.size,
             "version": backup.about["version"] or "-",
             "purpose": backup.about.get("purpose") or "-",
+            "signed": backup.distrust.why if backup.distrust else keeper(agent, backup).signer(backup),
         }
         for backup in all_backups(agent)
     ]
@@ -202,7 +208,8 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
     """Remove the backups that the file does not keep; return a line for each backup."""
     destination = destination_of(agent)
     assert agent.spec.backup is not None  # noqa: S101 - destination_of has checked it
-    found = destination.backups()
+    every = destination.backups()
+    found = [each for each in every if each.distrust is None]
     keep = kept(found, agent.spec.backup.keep)
     if not dry_run:
         with agent.reporter.step("backup.remove", f"remove old backups of {agent.name} from {destination.shown}"):
@@ -216,4 +223,4 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
         if each.name in keep
         else f"{agent.name}: {removed} {each.name}"
         for each in found
-    ]
+    ] + [f"{agent.name}: {each.name} does not count: {each.distrust.why}" for each in every if each.distrust]

@@ -44,6 +44,7 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "limit": UNLIMITED if incoming.size is None else incoming.size + SPARE,
         "needed": incoming.length or incoming.size or 0,
         "of": dict(incoming.of),
+        "manifest": incoming.manifest,
         **({"origin": dict(incoming.origin.record)} if incoming.origin else {}),
         "expects": list(incoming.expects),
         "aside": list(incoming.aside),

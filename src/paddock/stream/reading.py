@@ -77,6 +77,7 @@ class Reader:
         self._found: dict[str, _Found] = {}
         self._targets = 0  # characters of the targets of links
         self._manifest: Json | None = None
+        self.manifest_hash = ""
 
     def __iter__(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
         """Yield path and header of each entry below the state. The reader of a file's header has to `copy` it."""
@@ -87,7 +88,9 @@ class Reader:
                 if self._manifest is not None:
                     raise BadStream("it goes on after its manifest")
                 if header.name == MANIFEST:
-                    self._manifest = parse_manifest(self._read(header, self._longest_manifest()))
+                    data = self._read(header, self._longest_manifest())
+                    self.manifest_hash = hashlib.sha256(data).hexdigest()
+                    self._manifest = parse_manifest(data)
                 else:
                     yield self._checked(header), header
 
@@ -193,7 +196,12 @@ Take = Callable[[str, tarfile.TarInfo], "Callable[[bytes], object] | None"]
 
 
 def check(stream: IO[bytes], limit: int, take: Take = lambda path, header: None) -> Json:
-    """Read a stream completely and return its manifest. Raise if it is not complete.
+    """Read a stream completely and return its manifest. Raise if it is not complete."""
+    return read_all(stream, limit, take)[0]
+
+
+def read_all(stream: IO[bytes], limit: int, take: Take) -> tuple[Json, str]:
+    """Read a stream completely; return its manifest, and the SHA-256 of that. Raise if it is not complete.
 
     ``take`` gets path and header of each file, and may return a function that gets its content.
     """
@@ -203,7 +211,7 @@ def check(stream: IO[bytes], limit: int, take: Take = lambda path, header: None)
             reader.copy(path, header, take(path, header))
     manifest = reader.manifest()
     reader.superseded(manifest)
-    return manifest
+    return manifest, reader.manifest_hash
 
 
 def is_zero(data: bytes) -> bool:
