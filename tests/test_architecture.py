@@ -21,7 +21,7 @@ BOX = Path(pvebox.__file__).parent
 
 # A room may import itself, the rooms listed for it, and the top-level modules that every room may import.
 EVERYONES = {
-    *("clock", "counted", "diskfull", "errors", "frozen", "linux", "secret", "process", "statefolder", "visible"),
+    *("bounded", "clock", "counted", "diskfull", "errors", "frozen", "linux", "secret", "process", "statefolder", "visible"),
     "__version__",
 }
 ALLOWED = {
