@@ -51,6 +51,26 @@ def parsed(text: bytes | str, most: int = MOST_VALUES) -> Any:
         raise ValueError("it is too deep") from None
 
 
+class Rationed:
+    """A file for a library that believes what a header says, such as `tarfile`. What it may read is limited."""
+
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self._file = file
+        self._most = self._left = most
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """Read so many bytes. Raise if it is more than what is left."""
+        if size < 0 or size > self._left:
+            raise TooLarge(f"it has a header of more than {in_words(self._most)}")
+        self._left -= size
+        return self._file.read(size)
+
+    def renew(self) -> None:
+        """Allow as much as in the beginning."""
+        self._left = self._most
+
+
 def in_words(size: int) -> str:
     """Return a number of bytes in words."""
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"

@@ -33,6 +33,8 @@ from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
 
 _LONGEST_DESCRIPTION: Final = 1 << 20
+_MOST_DESCRIPTIONS: Final = 64 << 20  # bytes of all of them; other accounts may have filled the folder
+_MOST_VALUES: Final = 20_000  # of one
 _TEXTS_WINDOW: Final = 8 << 20  # memory to decompress texts, several at a time
 _DESCRIBED: Final[Mapping[str, type | UnionType]] = {
     "agent": str,
@@ -186,12 +188,21 @@ class FolderDestination:
         return judged([*self._listed()], encrypts=bool(self.recipients), verifies=self.signatures is not None)
 
     def _listed(self) -> Iterator[Backup]:
+        left = _MOST_DESCRIPTIONS
         for file in self.folder.glob("*.json") if self.folder.is_dir() else ():
             made = time_of(file.stem)
             if made is None:
                 continue
             with suppress(OSError, ValueError, KeyError, TypeError, bounded.TooLarge):
-                about: dict[str, Any] = bounded.parsed(bounded.content(file, _LONGEST_DESCRIPTION))
+                content = bounded.content(file, _LONGEST_DESCRIPTION)
+                left -= len(content)
+                if left < 0:
+                    raise PaddockError(
+                        f"the descriptions of the backups in {self.folder} are longer than"
+                        f" {bounded.in_words(_MOST_DESCRIPTIONS)} together",
+                        hint="remove files there that are not yours, or old backups",
+                    )
+                about: dict[str, Any] = bounded.parsed(content, _MOST_VALUES)
                 archive = self._archive(file.stem)
                 if archive and all(isinstance(about[key], wanted) for key, wanted in _DESCRIBED.items()):
                     encrypted, signed = archive.suffix == ".age", self._signature_of(file.stem).exists()

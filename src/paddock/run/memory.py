@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from paddock.run.proven import known, question
 from paddock.run.table import columns
 from paddock.visible import one_line, visible
 
+_MOST_ROWS: Final = 100_000  # the agent decides how much it changes
 _AT_ONCE: Final = 4  # texts that are read at the same time; restic takes about a second for each
 
 
@@ -84,16 +86,18 @@ def history(agent: Deployment) -> History:
     """Compare each backup with the one before. Backups without texts are left out."""
     destination = destination_of(agent)
     listed = [each for each in destination.backups() if each.distrust is None]
-    rows: list[tuple[str, Change]] = []
+    rows: deque[tuple[str, Change]] = deque(maxlen=_MOST_ROWS)
     before: Texts = {}
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         for start in range(0, len(listed), _AT_ONCE):  # never the texts of all in memory
             some = listed[start : start + _AT_ONCE]
             for backup, texts in zip(some, pool.map(partial(_proven_texts, destination), some), strict=True):
                 if texts is not None:
-                    rows += [(backup.name, change) for change in changes(before, texts)]
+                    rows.extend((backup.name, change) for change in changes(before, texts))
                     before = texts
-    return History(agent.name, rows)
+    if len(rows) == _MOST_ROWS:
+        agent.reporter.say(f"only the newest {_MOST_ROWS} changes are shown")
+    return History(agent.name, list(rows))
 
 
 def diff(agent: Deployment, since: str | None, until: str | None) -> Difference:
