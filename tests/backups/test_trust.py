@@ -8,9 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ from paddock.backups import Backup, NotProven
 from paddock.backups.folder import FolderDestination
 from paddock.backups.repository import Repository
 from paddock.backups.restic import ResticDestination
+from paddock.backups.restic_failures import AppendOnly
 from paddock.backups.seen import BackupsSeen
 from paddock.backups.signing import NAMESPACE, Signatures
 from paddock.backups.trust import judged
@@ -319,6 +323,83 @@ def test_a_backup_in_a_repository_is_signed_too(
         signed.proven(replace(own, name=later.name))
 
 
+class AppendOnly(BaseHTTPRequestHandler):
+    """A repository as restic's REST backend wants it, in a folder, as `rest-server --append-only` keeps it."""
+
+    protocol_version = "HTTP/1.1"
+    folder: Path
+
+    def place(self) -> Path:
+        return self.folder / self.path.partition("?")[0].strip("/")
+
+    def reply(self, status: int, content: bytes = b"", kind: str = "application/octet-stream") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def do_GET(self) -> None:
+        place = self.place()
+        if place.is_file():
+            content, (first, _, last) = place.read_bytes(), self.headers.get("Range", "bytes=-")[6:].partition("-")
+            self.reply(206 if first else 200, content[int(first or 0) : int(last) + 1 if last else None])
+        elif self.path.endswith("/"):
+            found = [each for each in place.rglob("*") if each.is_file()]
+            listed = [{"name": each.name, "size": each.stat().st_size} for each in found]
+            self.reply(200, json.dumps(listed).encode(), "application/vnd.x.restic.rest.v2")
+        else:
+            self.reply(404)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_POST(self) -> None:
+        content, place = self.rfile.read(int(self.headers["Content-Length"])), self.place()
+        if place.exists() or "create=true" in self.path:
+            self.reply(403)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        self.reply(200)
+
+    def do_DELETE(self) -> None:
+        if "/locks/" not in self.path:
+            self.reply(403)
+            return
+        self.place().unlink()
+        self.reply(200)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Print nothing."""
+
+
+@pytest.mark.skipif(shutil.which("restic") is None, reason="restic is not installed")
+def test_backups_in_an_append_only_repository_can_be_made_and_read_and_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPOSITORY_PASSWORD", "a word")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    handler = type("Handler", (AppendOnly,), {"folder": new_repository(tmp_path / "repository", "a word")})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        address = f"rest:http://127.0.0.1:{server.server_address[1]}/"
+        spec = ResticSpec(repository=address, password=Source(env="REPOSITORY_PASSWORD"))
+        destination = ResticDestination(Repository(spec, Path("/")), AgentId("home", "hermes"), print)
+        destination.check()
+        stream = stream_of(tmp_path / "home", "own\n")
+        backup = destination.save(verified(stream), NOON)
+        with destination.read(backup) as back:
+            assert back.read() == stream
+        destination.remove([])  # nothing to remove, which is no failure
+        hurry = replace(destination, repository=replace(destination.repository, until=time.monotonic() + 8))
+        with pytest.raises(PaddockError, match=r"append-only|did not answer in time"):
+            hurry.remove([backup])
+        assert [each.name for each in destination.backups()] == [backup.name]
+        server.shutdown()
+
+
 # The verbs
 
 
@@ -410,6 +491,19 @@ def test_no_verb_uses_a_plain_backup_that_was_planted_after_an_encrypted_one(
     assert (agent.backups / f"{own}.tar.zst.age").exists(), "a planted backup pushed the only real one out"
     agent.run("restore", "web", own, "--yes")
     assert memory(agent) == "own\n"
+
+
+def test_an_append_only_destination_fails_only_a_removal_that_the_file_asks_for(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove(self: FolderDestination, backups: object) -> None:
+        raise AppendOnly("it lets nothing be removed")
+
+    monkeypatch.setattr(FolderDestination, "remove", remove)
+    names = [learn(agent, f"{number}\n") for number in range(2)]
+    assert all(name in agent.run("backup", "prune", "web") for name in names)
+    with_backup(agent, ", keep: {last: 1}")
+    assert "lets nothing be removed" in agent.refused("backup", "prune", "web").message
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from paddock import clock
 from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
+from paddock.backups.restic_failures import AppendOnly
 from paddock.backups.verified import UNLIMITED, check, described
 from paddock.counted import counted
 from paddock.errors import BadInput, PaddockError
@@ -204,6 +205,16 @@ def _none_hint(agent: Deployment, destination: Backups) -> str:
     return f"{make}; if its pet had another number, set state.pet to that number before `paddock up` creates a pet"
 
 
+def _remove(agent: Deployment, destination: Backups, backups: Sequence[Backup]) -> None:
+    """Remove backups, and what interrupted ones have left."""
+    try:
+        destination.remove(backups)
+    except AppendOnly as error:
+        if backups:
+            raise
+        agent.reporter.say(f"what interrupted backups have left was not removed: {error.message}")
+
+
 def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
     """Remove the backups that the file does not keep; return a line for each backup."""
     destination = destination_of(agent)
@@ -213,7 +224,7 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
     keep = kept(found, agent.spec.backup.keep)
     if not dry_run:
         with agent.reporter.step("backup.remove", f"remove old backups of {agent.name} from {destination.shown}"):
-            destination.remove([each for each in found if each.name not in keep])
+            _remove(agent, destination, [each for each in found if each.name not in keep])
         # Somebody may have protected a backup at its destination.
         left = {each.name for each in destination.backups()} if len(keep) < len(found) else keep.keys()
         keep |= {name: ["protected"] for name in left if name not in keep}
