@@ -323,7 +323,7 @@ def test_a_backup_in_a_repository_is_signed_too(
         signed.proven(replace(own, name=later.name))
 
 
-class AppendOnly(BaseHTTPRequestHandler):
+class AppendOnlyHandler(BaseHTTPRequestHandler):
     """A repository as restic's REST backend wants it, in a folder, as `rest-server --append-only` keeps it."""
 
     protocol_version = "HTTP/1.1"
@@ -381,7 +381,7 @@ def test_backups_in_an_append_only_repository_can_be_made_and_read_and_not_remov
 ) -> None:
     monkeypatch.setenv("REPOSITORY_PASSWORD", "a word")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    handler = type("Handler", (AppendOnly,), {"folder": new_repository(tmp_path / "repository", "a word")})
+    handler = type("Handler", (AppendOnlyHandler,), {"folder": new_repository(tmp_path / "repository", "a word")})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         address = f"rest:http://127.0.0.1:{server.server_address[1]}/"

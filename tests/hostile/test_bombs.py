@@ -269,7 +269,7 @@ PACKERS: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("format_", PACKERS)
 @pytest.mark.parametrize("what", ["header", "manifest"])
 def test_an_image_that_grows_without_end_is_refused(format_: str, what: str, tmp_path: Path) -> None:
-    size = by_level(64, 2000) * MIB
+    size = by_level(64, 500) * MIB
     header = tarfile.TarInfo("manifest.json")
     header.size = size
     header.type = tarfile.XHDTYPE if what == "header" else tarfile.REGTYPE
