@@ -79,7 +79,7 @@ def _databases(agent: Deployment, destination: Backups, backup: Backup) -> Itera
     """Yield the databases that a backup must have: those of every agent, and lasting ones of an earlier backup."""
     keeping = agent.recipe.keeping(agent.spec)
     yield from keeping.required
-    earlier = [each for each in destination.backups() if each.made < backup.made]
+    earlier = [each for each in destination.backups() if each.made < backup.made and not each.distrust]
     had: Mapping[str, Any] = (earlier[-1].about.get("schemas") or {}) if earlier else {}
     lasting = matcher(list(keeping.lasting))
     yield from (path for path in had if lasting.fullmatch(path) and path not in keeping.required)
