@@ -185,3 +185,34 @@ def test_a_folder_that_another_account_can_write_keeps_no_backup(tmp_path: Path,
     with pytest.raises(BadInput, match=r"another account|other accounts") as refused:
         FolderDestination(folder, []).check()
     assert str(folder) in str(refused.value.hint)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+@pytest.mark.parametrize(("mode", "owner", "usable"), [(0o755, 12345, False), (0o777, 0, False), (0o1777, 0, True)])
+def test_a_folder_above_that_another_account_can_rename_in_keeps_no_backup(
+    tmp_path: Path, mode: int, owner: int, usable: bool, stream: bytes
+) -> None:
+    above = tmp_path / "shared"
+    above.mkdir()
+    above.chmod(mode)
+    os.chown(above, owner, -1)
+    destination = FolderDestination(above / "home_hermes", [])
+    (above / "home_hermes").mkdir()
+    if usable:
+        destination.check()
+        assert destination.doubts(destination.save(verified(stream), NOON)) == []
+        return
+    with pytest.raises(BadInput, match=str(above)) as refused:
+        destination.check()
+    assert str(above) in str(refused.value.hint)
+    assert str(above) in destination.doubts(destination.save(verified(stream), NOON))[0], "a restore asks"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_backups_of_root_can_be_beside_the_file_of_another_account(tmp_path: Path) -> None:
+    """Whoever can write the file decides everything anyway: root deploys on this machine from a person's home."""
+    os.chown(tmp_path, 12345, -1)
+    destination = FolderDestination(tmp_path / "backups/home_hermes", [], beside=tmp_path)
+    destination.check()
+    with pytest.raises(BadInput, match="another account"):
+        replace(destination, beside=None).check()

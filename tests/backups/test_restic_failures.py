@@ -32,10 +32,20 @@ Fatal: unable to open repository at sftp:me@127.0.0.1:/x: unable to start the sf
 """
 RCLONE = 'Fatal: unable to open repository at rclone:a:b: exec: "rclone": executable file not found in $PATH\n'
 
+APPEND_ONLY = """\
+Remove(<snapshot/9a90fde29a>) returned error, retrying after 15.394871241s: blob not removed, server response: 403 \
+Forbidden (403)
+unable to remove <snapshot/9a90fde29a> from the repository
+blob not removed, server response: 403 Forbidden (403)
+github.com/restic/restic/internal/backend/rest.(*Backend).Remove
+\tgithub.com/restic/restic/internal/backend/rest/rest.go:399
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "said", "words"),
     [
+        (1, APPEND_ONLY, "the restic repository R lets nothing be removed: it is append-only"),
         (1, "Fatal: wrong password or no key found\n", "the password of the restic repository R is wrong"),
         (12, "", "the password of the restic repository R is wrong"),
         (1, ABSENT, "there is no restic repository in R"),

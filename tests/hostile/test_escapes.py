@@ -5,17 +5,24 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import select
 import subprocess
 import sys
 import time
+import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich._emoji_codes import EMOJI
 
 from hostile.keyboard import keyboard
+from levels import by_level
 from paddock.checks import asked, exposure, judge, shipped
 from paddock.checks.line import as_text
 from paddock.places.host import HostPlace
@@ -96,11 +103,86 @@ def test_emoji_and_the_scripts_of_the_world_stay_readable(text: str) -> None:
         "\U0001f469\u200d\u200d\U0001f469",
         "a\ufe0f",
         "\u2714\ufe0f\ufe0f",
+        "\u2500\u200d\u2500",
+        "\u00b0\ufe0e",
+        "\u2800\u200d\u2800",
+        "7\ufe0f7",
+        "\U0001f469\u200d\U0001f3fd",
     ],
-    ids=["letters", "end", "start", "twice", "selector after a letter", "two selectors"],
+    ids=[
+        *("letters", "end", "start", "twice", "selector after a letter", "two selectors", "lines of a box", "degrees"),
+        *("braille", "no keycap", "a colour alone"),
+    ],
 )
 def test_a_joiner_or_selector_without_its_emoji_is_an_escape(text: str) -> None:
     assert "\\u" in visible(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\U0001f642\u200d\u2194\ufe0f",
+        "\u25fe\ufe0f",
+        "\u203c\ufe0f",
+        "1\ufe0f\u20e3",
+        "\U0001f469\U0001f3fd\u200d\U0001f4bb",
+    ],
+)
+def test_emoji_of_arrows_shapes_marks_and_digits_stay_readable(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_the_emoji_of_a_large_table_stay_readable() -> None:
+    flags = re.compile("[\U000e0020-\U000e007f]")  # of countries in a country, written with tags
+    table = {emoji for emoji in EMOJI.values() if not flags.search(emoji)}
+    assert len(table) > 2500
+    assert sorted(emoji for emoji in table if visible(emoji) != emoji) == []
+
+
+# Default_Ignorable_Code_Point as DerivedCoreProperties.txt of Unicode 16 lists it, and the controls of direction.
+IGNORABLE = (
+    *("00AD", "034F", "061C", "115F..1160", "17B4..17B5", "180B..180F", "200B..200F", "202A..202E", "2060..206F"),
+    *("3164", "FE00..FE0F", "FEFF", "FFA0", "FFF0..FFF8", "1BCA0..1BCA3", "1D173..1D17A", "E0000..E0FFF"),
+)
+
+
+def hidden_letters() -> Iterator[str]:
+    """Yield every code point that is not to be seen: the ignorable ones, and whole categories."""
+    for written in IGNORABLE:
+        first, _, last = written.partition("..")
+        yield from map(chr, range(int(first, 16), int(last or first, 16) + 1))
+    for letter in map(chr, range(sys.maxunicode + 1)):
+        if letter not in "\t\n" and unicodedata.category(letter) in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"):
+            yield letter
+
+
+def test_no_code_point_of_the_hidden_ones_is_printed_between_letters() -> None:
+    letters = set(hidden_letters())
+    assert len(letters) > 900_000
+    shown = visible("".join(f"a{letter}b" for letter in sorted(letters)))
+    assert letters & set(shown) == set()
+
+
+PICTURES = "\u2764\U0001f469\U0001f4bb\u25fe"
+MIXED = st.text(
+    st.one_of(
+        st.characters(), st.sampled_from(f"{PICTURES}\u200d\ufe0e\ufe0f\u2500a1#\u20e3\U0001f3fd\u202e\U000e0041")
+    )
+)
+
+
+@settings(max_examples=by_level(300, 5000))
+@given(MIXED)
+def test_what_is_hidden_in_any_text_is_shown_and_json_keeps_its_values(text: str) -> None:
+    shown = visible(text)
+    for at, letter in enumerate(shown):
+        if letter == "\u200d":
+            assert not shown[at - 1].isalnum()
+            assert not shown[at + 1].isalnum()
+    rest = re.sub("[\u200d\ufe0e\ufe0f\t\n]", "", shown)
+    assert not [each for each in rest if unicodedata.category(each) in ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp")]
+    assert visible(shown) == shown
+    assert json.loads(visible(json.dumps([text], ensure_ascii=False))) == [text]
 
 
 def test_a_lone_surrogate_can_be_printed() -> None:

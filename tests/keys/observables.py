@@ -233,7 +233,7 @@ def destination(case: Case) -> Any:
     found = backup.destination_of(case.agent)
     environment = found.repository._environment if hasattr(found, "repository") else {}
     changed = {name: value for name, value in environment.items() if case.world.environment.get(name) != value}
-    return found.shown, changed, getattr(found, "recipients", None)
+    return found.shown, changed, getattr(found, "recipients", None), getattr(found, "signatures", None)
 
 
 def backup_line(case: Case) -> Any:

@@ -9,12 +9,34 @@ from typing import IO, Any, Final, Protocol
 
 from paddock.backups.drills import Drill
 from paddock.backups.verified import Verified
+from paddock.errors import PaddockError
 from paddock.frozen import frozen
 
 _STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
 UPGRADE: Final = "upgrade"  # the purpose of a backup that was made before another version could touch the state
 REPLACED: Final = "replaced"  # the purpose of one of a state that a restore or a rollback has replaced
 UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
+
+
+class NotProven(PaddockError):
+    """No signature says who made a backup."""
+
+
+@frozen
+class Proof:
+    """What somebody has signed about a backup."""
+
+    by: str
+    manifest: str  # its SHA-256, and with it every file of the backup
+    texts: str | None  # the SHA-256 of the texts that are kept beside the backup
+
+
+@frozen
+class Distrust:
+    """Why a backup does not count."""
+
+    why: str
+    final: bool  # not even a person can say that it is used all the same
 
 
 @frozen
@@ -29,6 +51,10 @@ class Backup:
     # and version are known.
     about: Mapping[str, Any]
     texts_in: str | None = None  # where its texts are, if the list of backups tells that
+    encrypted: bool = False  # for recipients
+    signed: bool = False  # there is a signature; who made it is not known before `proven`
+    distrust: Distrust | None = None
+    proof: Proof | None = None
 
     @property
     def replaced(self) -> bool:
@@ -58,6 +84,18 @@ class Backups(Protocol):
 
     def remove(self, backups: Sequence[Backup]) -> None:
         """Delete backups. What interrupted backups have left may be deleted too."""
+        ...
+
+    def doubts(self, backup: Backup) -> Sequence[str]:
+        """Return why a backup may be somebody else's, beside the question who signed it."""
+        ...
+
+    def proven(self, backup: Backup) -> Backup:
+        """Return a backup with the proof of who made it, if backups are signed. Raise ``NotProven`` without a proof."""
+        ...
+
+    def signer(self, backup: Backup) -> str:
+        """Return what a list shows about the signature of a backup."""
         ...
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:

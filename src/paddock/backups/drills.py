@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Self
+from typing import Final, Self
 
+from paddock import bounded
 from paddock.frozen import frozen
+
+LONGEST: Final = 64 << 10  # bytes of a record
 
 
 @frozen
@@ -27,7 +30,7 @@ class Drill:
     def from_json(cls, text: bytes) -> Self | None:
         """Return the record, or None if the text is not one."""
         try:
-            found = json.loads(text)
+            found = bounded.parsed(text)
             at = datetime.fromisoformat(found["at"])
             why = found["failure"]
             return cls(str(found["backup"]), at, float(found["seconds"]), None if why is None else str(why))

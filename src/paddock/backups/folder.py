@@ -15,19 +15,27 @@ from tempfile import mkstemp
 from types import UnionType
 from typing import IO, Any, Final, cast
 
-from paddock import clock
-from paddock.backups import UNFINISHED, Backup, name_at, time_of
+from paddock import bounded, clock
+from paddock.backups import UNFINISHED, Backup, NotProven, name_at, time_of
+from paddock.backups.drills import LONGEST as LONGEST_DRILL
 from paddock.backups.drills import Drill
 from paddock.backups.sealing import opened, seal
-from paddock.backups.texts import from_json
-from paddock.backups.verified import Verified, described
+from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
+from paddock.backups.signing import Signatures
+from paddock.backups.statement import proof_of, statement
+from paddock.backups.texts import from_json, hash_of
+from paddock.backups.trust import judged
+from paddock.backups.verified import Verified
 from paddock.diskfull import DiskFull, is_full
-from paddock.errors import BadInput, PaddockError
+from paddock.errors import BadInput, PaddockError, Refused
 from paddock.frozen import frozen
 from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
 
 _LONGEST_DESCRIPTION: Final = 1 << 20
+_MOST_DESCRIPTIONS: Final = 64 << 20  # bytes of all of them; other accounts may have filled the folder
+_MOST_VALUES: Final = 20_000  # of one
+_TEXTS_WINDOW: Final = 8 << 20  # memory to decompress texts, several at a time
 _DESCRIBED: Final[Mapping[str, type | UnionType]] = {
     "agent": str,
     "kind": str,
@@ -42,11 +50,13 @@ class FolderDestination:
     """The folder with the backups of one agent.
 
     A backup NAME is the archive NAME.tar.zst or NAME.tar.zst.age, and NAME.json, which says what is in it. NAME.json is
-    written last: without it a backup is not complete.
+    written last: without it a backup is not complete. NAME.json.sig is a signature of NAME.json.
     """
 
     folder: Path
     recipients: Sequence[str]
+    signatures: Signatures | None = None
+    beside: Path | None = None  # the folder of the file: who can write there decides everything anyway
 
     @property
     def shown(self) -> str:
@@ -62,20 +72,36 @@ class FolderDestination:
         self._expect_own_folder()
         if self.recipients:
             self._expect_own_identity()
+        if self.signatures:
+            self.signatures.expect_own(clock.now())
 
     def _expect_own_folder(self) -> None:
         """Refuse a folder in which another account can replace a backup, or put a file in its place."""
-        about = self.folder.stat()
-        name = shlex.quote(str(self.folder))
-        if about.st_uid not in (0, os.geteuid(), self._owner_of_new_files()):
-            raise BadInput(
-                f"backups cannot be kept in {self.folder}: it belongs to another account (uid {about.st_uid})",
-                hint=f"name a folder of this account in backup.to, or: chown {os.geteuid()} {name}",
-            )
-        if about.st_mode & stat.S_IWOTH:
-            raise BadInput(
-                f"backups cannot be kept in {self.folder}: other accounts can write there", hint=f"chmod o-w {name}"
-            )
+        if found := self._others(self._owner_of_new_files()):
+            why, hint = found
+            raise BadInput(f"backups cannot be kept in {self.folder}: {why}", hint=hint)
+
+    def doubts(self, backup: Backup) -> Sequence[str]:
+        found = self._others(os.geteuid()) if self.folder.is_dir() else None
+        return [
+            *([f"in {self.folder}, {found[0]}"] if found else []),
+            *(["it is not encrypted"] if self.recipients and not backup.encrypted else []),
+        ]
+
+    def _others(self, own: int) -> tuple[str, str] | None:
+        """Return which folder above a backup another account controls, and what to do; None if there is none."""
+        trusted = {0, os.geteuid(), own, *([self.beside.stat().st_uid] if self.beside else [])}
+        folder = self.folder.resolve()
+        for each in (folder, *folder.parents):
+            about, name = each.stat(), shlex.quote(str(each))
+            where = "it" if each == folder else str(each)
+            if about.st_uid not in trusted:
+                hint = f"name a folder of this account in backup.to, or: chown {os.geteuid()} {name}"
+                return f"{where} belongs to another account (uid {about.st_uid})", hint
+            # Others cannot replace what is in a sticky folder, but can add to it.
+            if about.st_mode & stat.S_IWOTH and not (about.st_mode & stat.S_ISVTX and each != folder):
+                return f"other accounts can write to {where}", f"chmod o-w {name}"
+        return None
 
     def _owner_of_new_files(self) -> int:
         """Return the owner that the filesystem gives to files of this account; NFS and CIFS may map all to one."""
@@ -125,14 +151,25 @@ class FolderDestination:
         manifest = stream.manifest()
         size = partial.stat().st_size
         partial.replace(archive)
-        if texts := stream.texts():
+        texts = stream.texts()
+        if texts:
             self._write_texts(name, texts)
-        about = {**described(manifest), "length": stream.length, "size": size}
-        description = self.folder / f"{name}.json"
-        write_private(description, json.dumps(about, indent=1).encode())
+        about = statement(manifest, name, stream.manifest_hash(), hash_of(texts))
+        about |= {"length": stream.length, "size": size}
+        description, content = self.folder / f"{name}.json", json.dumps(about, indent=1).encode()
+        if signs := self._signs:
+            write_private(self._signature_of(name), signs.sign(content))
+        write_private(description, content)
         for path in (description, self.folder):
             _sync(path)
-        return Backup(name, made, size, about)
+        return Backup(name, made, size, about, encrypted=bool(self.recipients), signed=signs is not None)
+
+    @property
+    def _signs(self) -> Signatures | None:
+        return self.signatures if self.signatures and self.signatures.key else None
+
+    def _signature_of(self, name: str) -> Path:
+        return self.folder / f"{name}.json.sig"
 
     def _files_of(self, name: str) -> list[Path]:
         """Return the files of a backup. The description comes first: a backup without it does not count."""
@@ -148,29 +185,64 @@ class FolderDestination:
         return self.folder / f"{name}.texts.json.zst{'.age' if self.recipients else ''}"
 
     def backups(self) -> list[Backup]:
-        return sorted(self._listed(), key=lambda each: each.made)
+        return judged([*self._listed()], encrypts=bool(self.recipients), verifies=self.signatures is not None)
 
     def _listed(self) -> Iterator[Backup]:
+        left = _MOST_DESCRIPTIONS
         for file in self.folder.glob("*.json") if self.folder.is_dir() else ():
             made = time_of(file.stem)
             if made is None:
                 continue
-            with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-                with file.open("rb") as opened_file:
-                    about: dict[str, Any] = json.loads(opened_file.read(_LONGEST_DESCRIPTION))
+            with suppress(OSError, ValueError, KeyError, TypeError, bounded.TooLarge):
+                content = bounded.content(file, _LONGEST_DESCRIPTION)
+                left -= len(content)
+                if left < 0:
+                    raise PaddockError(
+                        f"the descriptions of the backups in {self.folder} are longer than"
+                        f" {bounded.in_words(_MOST_DESCRIPTIONS)} together",
+                        hint="remove files there that are not yours, or old backups",
+                    )
+                about: dict[str, Any] = bounded.parsed(content, _MOST_VALUES)
                 archive = self._archive(file.stem)
                 if archive and all(isinstance(about[key], wanted) for key, wanted in _DESCRIBED.items()):
-                    yield Backup(file.stem, made, archive.stat().st_size, about)
+                    encrypted, signed = archive.suffix == ".age", self._signature_of(file.stem).exists()
+                    size = archive.stat().st_size
+                    yield Backup(file.stem, made, size, about, encrypted=encrypted, signed=signed)
 
     def _archive(self, name: str) -> Path | None:
-        both = (self.folder / f"{name}.tar.zst{suffix}" for suffix in ("", ".age"))
+        """Return the archive of a backup. A plain one beside the encrypted one is not Paddock's."""
+        both = (self.folder / f"{name}.tar.zst{suffix}" for suffix in (".age", ""))
         return next((each for each in both if each.exists()), None)
 
     def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
-        archive = self._archive(backup.name)
-        if archive is None:
+        if backup.distrust and backup.distrust.final:
+            raise Refused(f"backup {backup.name} is not used: {backup.distrust.why}")
+        archive = self.folder / f"{backup.name}.tar.zst{'.age' if backup.encrypted else ''}"
+        if not archive.exists():
             raise PaddockError(f"the backup {backup.name} is not in {self.folder}")
-        return opened(archive, encrypted=archive.suffix == ".age")
+        return opened(archive, encrypted=backup.encrypted)
+
+    def proven(self, backup: Backup) -> Backup:
+        if self.signatures is None:
+            return backup
+        if not backup.signed:
+            raise NotProven("it is not signed")
+        try:
+            content = bounded.content(self.folder / f"{backup.name}.json", _LONGEST_DESCRIPTION)
+            signature = bounded.content(self._signature_of(backup.name), LONGEST_SIGNATURE)
+        except OSError as error:
+            raise NotProven(f"its signature cannot be read: {error.strerror or error}") from None
+        by = self.signatures.signer(content, signature, backup.made)
+        return proof_of(backup, content, by)
+
+    def signer(self, backup: Backup) -> str:
+        if self.signatures is None or not backup.signed:
+            return "not checked" if backup.signed else "none"
+        try:
+            proof = self.proven(backup).proof
+        except PaddockError:
+            return "not valid"
+        return proof.by if proof else "none"
 
     def remove(self, backups: Sequence[Backup]) -> None:
         for name in (*(each.name for each in backups), *self._unfinished()):
@@ -185,18 +257,17 @@ class FolderDestination:
         return {name for name, when in made.items() if when and now - when > UNFINISHED}
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
-        for suffix in ("", ".age"):
-            path = self.folder / f"{backup.name}.texts.json.zst{suffix}"
-            if path.exists():
-                with opened(path, encrypted=bool(suffix)) as stream:
-                    return from_json(stream)
-        return None
+        path = self.folder / f"{backup.name}.texts.json.zst{'.age' if backup.encrypted else ''}"
+        if not path.exists():
+            return None
+        with opened(path, encrypted=backup.encrypted, window=_TEXTS_WINDOW) as stream:
+            return from_json(stream, proof=backup.proof)
 
     def note_drill(self, drill: Drill) -> None:
         write_private(self._drill, drill.as_json())
 
     def last_drill(self) -> Drill | None:
-        return Drill.from_json(self._drill.read_bytes()) if self._drill.exists() else None
+        return Drill.from_json(bounded.content(self._drill, LONGEST_DRILL)) if self._drill.exists() else None
 
     @property
     def _drill(self) -> Path:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from paddock.backups import Destination
 from paddock.backups.folder import FolderDestination
+from paddock.backups.signing import Signatures
 from paddock.spec.agent_id import AgentId
 from paddock.spec.backup import BackupSpec
 
@@ -18,10 +19,19 @@ def destination_for(
 
     ``until`` is a time of the monotonic clock: a program that reads the destination is ended then.
     """
+    signatures = _signatures(spec, folder)
     if spec.to.folder is not None:
-        return FolderDestination(folder / spec.to.folder.expanduser() / str(agent), spec.recipients)
+        kept = folder / spec.to.folder.expanduser() / str(agent)
+        return FolderDestination(kept, spec.recipients, signatures, beside=folder)
     from paddock.backups.repository import Repository
     from paddock.backups.restic import ResticDestination
 
     assert spec.to.restic is not None  # noqa: S101 - exactly one of them is set
-    return ResticDestination(Repository(spec.to.restic, folder, until), agent, say)
+    return ResticDestination(Repository(spec.to.restic, folder, until), agent, say, signatures)
+
+
+def _signatures(spec: BackupSpec, folder: Path) -> Signatures | None:
+    if spec.signatures is None:
+        return None
+    key, allowed = spec.signatures.key, folder.absolute() / spec.signatures.allowed.expanduser()
+    return Signatures(allowed, folder.absolute() / key.expanduser() if key else None)

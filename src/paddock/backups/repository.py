@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from paddock import process
+from paddock import bounded, process
 from paddock.backups.restic_failures import failure
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
@@ -83,9 +83,7 @@ class Repository:
                 pipes.sink.close()
             except BrokenPipeError:
                 pass  # its exit code says why
-            data = pipes.source.read(_MOST)
-            if len(data) == _MOST:
-                raise PaddockError(f"restic printed more than {_MOST >> 20} MiB about {self.shown}")
+            data = bounded.at_most(pipes.source, _MOST, f"what restic printed about {self.shown}")
             self.end(pipes)
         return data
 

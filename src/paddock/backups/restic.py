@@ -12,13 +12,18 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import IO, Any, Final, cast
 
-from paddock import clock
-from paddock.backups import UNFINISHED, Backup, name_at, time_of
+from paddock import bounded, clock
+from paddock.backups import UNFINISHED, Backup, NotProven, name_at, time_of
+from paddock.backups.drills import LONGEST as LONGEST_DRILL
 from paddock.backups.drills import Drill
 from paddock.backups.repository import Repository
 from paddock.backups.restic_failures import NoRepository
-from paddock.backups.texts import from_json
-from paddock.backups.verified import Incomplete, Verified, described
+from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
+from paddock.backups.signing import Signatures
+from paddock.backups.statement import proof_of, statement
+from paddock.backups.texts import from_json, hash_of, within
+from paddock.backups.trust import judged
+from paddock.backups.verified import Incomplete, Verified
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
 from paddock.process import Pipes
@@ -27,6 +32,9 @@ from paddock.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manife
 
 _COMPLETE: Final = "complete"
 _DRILL: Final = "drill"
+_SIGNED: Final = "signed"
+_MOST_PRINTED: Final = 1 << 20  # bytes that restic prints about a backup
+_BEYOND: Final = 64 << 20  # bytes of an archive that are read back with its manifest
 _NUMBERS: Final = ("files", "bytes", "length", "size")
 _WORDS: Final = ("kind", "version", "from", "purpose")
 # The machine chooses these values. restic splits tags at commas.
@@ -47,9 +55,11 @@ class _Snapshot:
 
     @classmethod
     def from_json(cls, data: Json) -> _Snapshot:
-        tags = dict(tag.partition("=")[::2] for tag in data.get("tags") or ())
+        tags = dict(str(tag).partition("=")[::2] for tag in data.get("tags") or ())
         made = datetime.fromisoformat(data["time"])
-        return cls(data["id"], data["tree"], data["paths"][0], made, tags, data.get("original"))
+        identity, tree, path = (str(each) for each in (data["id"], data["tree"], data["paths"][0]))
+        original = data.get("original")
+        return cls(identity, tree, path, made, tags, None if original is None else str(original))
 
 
 @frozen
@@ -73,6 +83,7 @@ class ResticDestination:
     repository: Repository
     agent: AgentId
     say: Callable[[str], None]
+    signatures: Signatures | None = None
 
     def __post_init__(self) -> None:
         if not _AGENT.fullmatch(str(self.agent)):
@@ -89,6 +100,8 @@ class ResticDestination:
             except NoRepository:
                 self.say(f"there is no restic repository in {self.shown} yet: `restic init` creates it")
                 self.repository.output("init")
+        if self.signatures:
+            self.signatures.expect_own(clock.now())
 
     def save(self, stream: Verified, made: datetime) -> Backup:
         name = name_at(made)
@@ -97,17 +110,30 @@ class ResticDestination:
             sent = self._send(stream, restic)
             manifest = stream.manifest()  # raises if it is not complete; restic is killed then, its input still open
             restic.sink.close()
-            printed = restic.source.read()
+            printed = bounded.at_most(restic.source, _MOST_PRINTED, "what restic says about the backup")
             self.repository.end(restic)
-        summary = json.loads(printed.strip().rpartition(b"\n")[2])
-        archive = self._found(summary["snapshot_id"])
+        with self._readable():
+            summary = bounded.parsed(printed.strip().rpartition(b"\n")[2])
+            archive = self._found(str(summary["snapshot_id"]))
+            size = int(summary.get("data_added_packed", summary["data_added"]))
         self._read_back(archive, sent, manifest)
-        size = summary.get("data_added_packed", summary["data_added"])
-        about = {**described(manifest), "length": sent, "size": size}
-        content = json.dumps({"about": about, "texts": stream.texts()}).encode()
-        tags = [f"backup={name}", _COMPLETE, f"of={archive.id}", *_tags(about)]
+        texts = stream.texts()
+        about = statement(manifest, name, stream.manifest_hash(), hash_of(texts)) | {"length": sent, "size": size}
+        said = json.dumps(about)
+        signs = self.signatures if self.signatures and self.signatures.key else None
+        signed = {"said": said, "signature": signs.sign(said.encode()).decode()} if signs else {}
+        content = json.dumps({"about": about, "texts": texts, **signed}).encode()
+        tags = [f"backup={name}", _COMPLETE, *([_SIGNED] if signs else []), f"of={archive.id}", *_tags(about)]
         self.repository.output(*self._saving(f"{self.agent}.json", tags), stdin=content)
-        return Backup(name, made, size, about)
+        return Backup(name, made, size, about, signed=signs is not None)
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        """Raise an error in words if what restic printed is not what restic prints."""
+        try:
+            yield
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise PaddockError(f"what restic says about {self.shown} cannot be read") from None
 
     def _saving(self, file: str, tags: Sequence[str]) -> list[str]:
         words = ["paddock", f"agent={self.agent}", *tags]
@@ -129,13 +155,17 @@ class ResticDestination:
 
     def _read_back(self, archive: _Snapshot, sent: int, manifest: Json) -> None:
         """Read the end of an archive from the repository, and compare its length and its manifest."""
-        tree = json.loads(self.repository.output("cat", "blob", archive.tree))
-        [file] = tree["nodes"]
-        if file["size"] != sent:
-            raise Incomplete(f"{self.shown} has {file['size']} of {sent} bytes of the stream")
-        end = b""
-        for blob in reversed(file["content"]):
+        with self._readable():
+            tree = bounded.parsed(self.repository.output("cat", "blob", archive.tree))
+            [file] = tree["nodes"]
+            size, blobs = int(file["size"]), [str(each) for each in file["content"]]
+        if size != sent:
+            raise Incomplete(f"{self.shown} has {size} of {sent} bytes of the stream")
+        end, most = b"", len(json.dumps(manifest)) + _BEYOND
+        for blob in reversed(blobs):
             end = self.repository.output("cat", "blob", blob) + end
+            if len(end) > most:
+                break
             found = _manifest_in(end)
             if found == manifest:
                 return
@@ -145,7 +175,8 @@ class ResticDestination:
 
     def _snapshots(self) -> list[_Snapshot]:
         printed = self.repository.output("snapshots", "--json", f"--tag=paddock,agent={self.agent}")
-        return [_Snapshot.from_json(each) for each in json.loads(printed) or ()]
+        with self._readable():
+            return [_Snapshot.from_json(each) for each in bounded.parsed(printed) or ()]
 
     def _found(self, start: str) -> _Snapshot:
         for each in self._snapshots():
@@ -158,13 +189,15 @@ class ResticDestination:
             found = _pairs(self._snapshots())
         except NoRepository:
             return []
-        return sorted((self._described(pair.mark) for pair in found.values()), key=lambda each: each.made)
+        listed = [self._described(pair.mark) for pair in found.values()]
+        return judged(listed, encrypts=False, verifies=self.signatures is not None)
 
     def _described(self, mark: _Snapshot) -> Backup:
         name = mark.tags["backup"]
         about: dict[str, Any] = {"agent": str(self.agent), **{key: mark.tags.get(key) for key in _WORDS}}
         about |= {key: _number(mark.tags.get(key)) for key in _NUMBERS}
-        return Backup(name, cast(datetime, time_of(name)), about["size"], about, texts_in=mark.id)
+        made = cast(datetime, time_of(name))
+        return Backup(name, made, about["size"], about, texts_in=mark.id, signed=_SIGNED in mark.tags)
 
     def _pair(self, backup: Backup) -> _Pair:
         found = _pairs(self._snapshots()).get(backup.name)
@@ -181,12 +214,37 @@ class ResticDestination:
         with self.repository.piped("dump", snapshot, path) as restic:
             yield io.BufferedReader(_Worded(self.repository, restic), BLOCK)
 
-    def texts(self, backup: Backup) -> Mapping[str, str] | None:
+    @contextmanager
+    def _beside(self, backup: Backup) -> Iterator[IO[bytes]]:
+        """Open what is kept beside a backup: its texts, and what was signed."""
         # Each call of restic takes about a second, so a backup from a list is not looked for again.
         mark = backup.texts_in or self._pair(backup).mark.id
+        # It is not valid JSON if Paddock was killed while it sent it. The archive is complete all the same.
         with self._dumped(mark, f"/{self.agent}.json") as stream:
-            # It is not valid JSON if Paddock was killed while it sent it. The archive is complete all the same.
-            return from_json(stream, "texts")
+            yield stream
+
+    def texts(self, backup: Backup) -> Mapping[str, str] | None:
+        with self._beside(backup) as stream:
+            return from_json(stream, "texts", proof=backup.proof)
+
+    def doubts(self, backup: Backup) -> Sequence[str]:
+        return []  # nobody without the password can add anything to a repository
+
+    def proven(self, backup: Backup) -> Backup:
+        if self.signatures is None:
+            return backup
+        if not backup.signed:
+            raise NotProven("it is not signed")
+        with self._beside(backup) as stream:
+            found = within(stream)
+        said, signature = (found.get(key) if isinstance(found, dict) else None for key in ("said", "signature"))
+        if not isinstance(said, str) or not isinstance(signature, str) or len(signature) > LONGEST_SIGNATURE:
+            raise NotProven("its signature is missing")
+        content = said.encode(errors="replace")
+        return proof_of(backup, content, self.signatures.signer(content, signature.encode(), backup.made))
+
+    def signer(self, backup: Backup) -> str:
+        return "not checked" if backup.signed else "none"  # restic would take about a second for each
 
     def note_drill(self, drill: Drill) -> None:
         self.repository.output(*self._saving(f"{self.agent}.drill.json", [_DRILL]), stdin=drill.as_json())
@@ -199,7 +257,7 @@ class ResticDestination:
         if not found:
             return None
         with self._dumped(found[-1].id, found[-1].path) as stream:
-            return Drill.from_json(stream.read())
+            return Drill.from_json(bounded.at_most(stream, LONGEST_DRILL, "the record of the drill"))
 
     def remove(self, backups: Sequence[Backup]) -> None:
         snapshots = self._snapshots()
@@ -271,6 +329,6 @@ def _manifest_in(end: bytes) -> Json | None:
         with tarfile.open(fileobj=io.BytesIO(end[at:])) as tar:
             header = tar.next()
             content = tar.extractfile(header) if header else None
-            return parse_manifest(content.read() if content else b"")
+            return parse_manifest(content.read() if content else b"")  # no longer than the end that was read
     except (tarfile.TarError, BadStream):
         raise Incomplete("the manifest in the repository is damaged") from None

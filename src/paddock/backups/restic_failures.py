@@ -17,6 +17,10 @@ class NoRepository(PaddockError):
     """There is no repository at the location yet."""
 
 
+class AppendOnly(PaddockError):
+    """The server of the repository lets nothing be removed."""
+
+
 _ABSENT: Final = re.compile(
     r"unable to open config file:.*(no such file|not exist|404)|repository does not exist", re.IGNORECASE
 )
@@ -29,6 +33,9 @@ _OWN_DISK: Final = re.compile(r"(\S*)/restic-temp-\S*: (?:no space left|disk quo
 _FULL: Final = re.compile(r"no space left|quota ?exceeded|disk full|not enough (free )?space", re.IGNORECASE)
 _DENIED: Final = re.compile(
     r"permission denied|access denied|forbidden|\(40[13]\)|read-only file system|not a directory", re.IGNORECASE
+)
+_APPEND_ONLY: Final = re.compile(
+    r"blob not removed, server response: .*\(40[35]\)|unable to remove <.*40[35]", re.IGNORECASE
 )
 _UNREACHABLE: Final = re.compile(
     r"connection (refused|reset|closed|lost)|no such host|could not resolve|timed? ?out|no route to host"
@@ -59,6 +66,11 @@ def failure(repository: str, code: int, said: str) -> PaddockError:
         return DiskFull(
             f"this machine's disk is full: restic cannot write its temporary files to {where}",
             hint="free some space there, or set TMPDIR to another folder",
+        )
+    if _APPEND_ONLY.search(said):
+        return AppendOnly(
+            f"the restic repository {repository} lets nothing be removed: it is append-only",
+            hint="leave `backup.keep` out of the file, and remove old backups where the repository is kept",
         )
     for pattern, words, hint in (
         (_FULL, "has no space left", "`paddock backup prune` removes the backups that `backup.keep` does not keep"),

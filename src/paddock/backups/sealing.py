@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -44,16 +45,29 @@ def seal(stream: IO[bytes], target: IO[bytes], recipients: Sequence[str]) -> Non
 
 
 @contextmanager
-def opened(path: Path, *, encrypted: bool) -> Iterator[IO[bytes]]:
-    """Open a sealed file for reading: the stream that was sealed."""
+def opened(path: Path, *, encrypted: bool, window: int = 0) -> Iterator[IO[bytes]]:
+    """Open a sealed file for reading: the stream that was sealed.
+
+    Decompression takes at most ``window`` bytes of memory; without it, zstd's own limit of 128 MiB.
+    """
     import zstandard
 
-    with path.open("rb") as file, _decrypted(path, file) if encrypted else _as_is(file) as compressed:
-        reader: Any = zstandard.ZstdDecompressor().stream_reader(compressed, read_size=_BLOCK)
+    with _file(path) as file, _decrypted(path, file) if encrypted else _as_is(file) as compressed:
+        unpacking = zstandard.ZstdDecompressor(max_window_size=window)
+        reader: Any = unpacking.stream_reader(compressed, read_size=_BLOCK)
         try:
             yield io.BufferedReader(_Worded(reader, path), _BLOCK)
         finally:
             reader.close()
+
+
+def _file(path: Path) -> IO[bytes]:
+    """Open a file. A pipe in its place would keep the reader waiting."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise CannotOpen(f"{path} is not a file")
+    return os.fdopen(descriptor, "rb")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class BackupsSeen:
     def of(cls, destination: Backups, max_age: Duration) -> Self:
         """Read a destination. It may take long, if the destination is far away."""
         try:
-            found = [each for each in destination.backups() if not each.replaced]
+            found = [each for each in destination.backups() if not (each.replaced or each.distrust)]
             return cls(max_age, destination.shown, found[-1] if found else None, destination.last_drill())
         except (PaddockError, OSError) as error:
             return cls(max_age, destination.shown, unknown=str(error))

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import tarfile
 from collections.abc import Callable, Mapping
-from itertools import islice
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from paddock import bounded
+from paddock.stream.layout import has_at_most
+
+if TYPE_CHECKING:
+    from paddock.backups import Proof
 
 _LONGEST: Final = 256 << 10  # bytes of one text
 _MOST_TEXTS: Final = 10_000
@@ -17,8 +23,6 @@ _MOST_VALUES: Final = 5 * _MOST_TEXTS  # in their JSON
 # The time of all files in a code tree. An agent that copies a text from there into its home copies the time too, and
 # has not learned the text. A change of the text changes the time.
 _OF_THE_CODE: Final = 0
-# A string, the beginning of another value, or a quote that begins no complete string.
-_VALUE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{,]|"', re.DOTALL)
 
 
 class Taken:
@@ -50,22 +54,30 @@ class Taken:
         return found
 
 
-def from_json(stream: IO[bytes], key: str | None = None) -> Mapping[str, str] | None:
-    """Read texts that were written as JSON, below ``key`` if it is given; None if they are damaged or too large."""
-    data = stream.read(_LONGEST_JSON)
-    if len(data) == _LONGEST_JSON or not _is_small(data):
+def hash_of(texts: Mapping[str, str]) -> str:
+    """Return a hash of texts."""
+    return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
+
+
+def from_json(stream: IO[bytes], key: str | None = None, *, proof: Proof | None = None) -> Mapping[str, str] | None:
+    """Read texts that were written as JSON, below ``key`` if it is given.
+
+    None if they are damaged, too large, or others than those that were signed.
+    """
+    found = within(stream)
+    if key is not None:
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
         return None
+    if len(found) > _MOST_TEXTS or any(len(text) > _LONGEST for text in found.values()):
+        return None
+    return found if proof is None or proof.texts == hash_of(found) else None
+
+
+def within(stream: IO[bytes]) -> Any:
+    """Return JSON with texts in it; None if it is damaged or too large."""
     try:
-        read: Any = json.loads(data)
-        found = read if key is None else read[key]
-    except (ValueError, LookupError, TypeError, RecursionError):
+        data = bounded.at_most(stream, _LONGEST_JSON, "JSON")
+        return bounded.parsed(data, len(data)) if has_at_most(data, _MOST_VALUES) else None
+    except (ValueError, bounded.TooLarge):
         return None
-    usable = isinstance(found, dict) and all(isinstance(text, str) for text in found.values())
-    return found if usable else None
-
-
-def _is_small(data: bytes) -> bool:
-    """Return whether JSON has so few values that it can be read: ``[[],[],…`` needs forty times its size as objects."""
-    values = _VALUE.finditer(data)
-    complete = all(value[0] != b'"' for value in islice(values, _MOST_VALUES))
-    return complete and next(values, None) is None

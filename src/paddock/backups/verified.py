@@ -30,7 +30,7 @@ class Verified(io.RawIOBase):
         self._taken = Taken(texts)
         self._progress = progress
         self.length = 0  # bytes that were read
-        self._found: Json | None = None
+        self._found: tuple[Json, str] | None = None
         self._why: BadStream | None = None
         self._passed = _Passed()
         self._thread = threading.Thread(target=self._verify, daemon=True)
@@ -54,7 +54,7 @@ class Verified(io.RawIOBase):
 
     def _verify(self) -> None:
         try:
-            self._found = reading.check(cast(IO[bytes], self._passed), UNLIMITED, self._taken.take)
+            self._found = reading.read_all(cast(IO[bytes], self._passed), UNLIMITED, self._taken.take)
         except BadStream as error:
             self._why = error
         finally:
@@ -64,6 +64,13 @@ class Verified(io.RawIOBase):
 
     def manifest(self) -> Json:
         """Return the manifest, once the stream was read to its end; an error if it is not complete."""
+        return self._result()[0]
+
+    def manifest_hash(self) -> str:
+        """Return the SHA-256 of the manifest, as it is in the stream."""
+        return self._result()[1]
+
+    def _result(self) -> tuple[Json, str]:
         self._end()
         if self._found is None:
             raise Incomplete(f"the stream of the state is not complete: {self._why}")
@@ -118,12 +125,24 @@ class _Passed:
         return not self._last
 
 
-def check(stream: IO[bytes], limit: int = UNLIMITED, progress: Callable[[int], None] = lambda count: None) -> Json:
-    """Read a stream completely and return its manifest; an error if it is not complete, or its files are too large."""
+def check(
+    stream: IO[bytes],
+    limit: int = UNLIMITED,
+    progress: Callable[[int], None] = lambda count: None,
+    *,
+    signed: str | None = None,
+) -> Json:
+    """Read a stream completely and return its manifest; an error if it is not complete, or its files are too large.
+
+    If a manifest was ``signed``, it has to be the one with that SHA-256.
+    """
     try:
-        return reading.check(stream, limit, lambda path, header: lambda data: progress(len(data)))
+        manifest, found = reading.read_all(stream, limit, lambda path, header: lambda data: progress(len(data)))
     except BadStream as error:
         raise Incomplete(f"the backup is not complete: {error}") from None
+    if signed not in (None, found):
+        raise Incomplete("the manifest of the backup is not the one that was signed")
+    return manifest
 
 
 def described(manifest: Json) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from paddock import bounded
 from paddock.checks.asked import ANSWER
 from paddock.checks.subject import Subject
 from paddock.errors import PaddockError
@@ -79,7 +80,7 @@ def machine_program() -> str:
 def facts(printed: str) -> dict[str, Any] | None:
     """Return the facts that the program printed; None if it printed something else."""
     try:
-        return dict(json.loads(printed))
+        return dict(bounded.parsed(printed))
     except (ValueError, TypeError):
         return None
 

@@ -47,7 +47,7 @@ def show(agents: Agents = None, file: File = DEFAULT_FILE, sets: Sets = None, as
 
     with looking(file, agents, sets) as found:
         rows = [row for agent in backup.with_backups(found, named=bool(agents)) for row in backup.listed(agent)]
-    header = ["agent", "backup", "age", "files", "bytes", "size", "version", "purpose"]
+    header = ["agent", "backup", "age", "files", "bytes", "size", "version", "purpose", "signed"]
     print(
         json.dumps(rows, indent=2)
         if as_json

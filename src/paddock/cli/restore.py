@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from paddock.errors import BadInput
 if TYPE_CHECKING:
     from paddock.backups import Backup
     from paddock.run.deployment import Deployment
+    from paddock.run.proven import Known
 
 
 @verb(
@@ -41,11 +43,17 @@ def restore(
         bool,
         typer.Option("--discard-state", help="Replace the state without a copy of it. Asks for the agent's name."),
     ] = False,
+    unproven: Annotated[
+        bool,
+        typer.Option("--unproven", help="Do not ask about a backup that is not encrypted or signed as later ones are."),
+    ] = False,
 ) -> None:
     """Put a backup in the place of an agent's state. What was there is saved first, as a backup of its own."""
     from paddock.cli.session import changing
     from paddock.plan.show import as_text
     from paddock.run import restore as work
+    from paddock.run.proven import known
+    from paddock.run.proven import question as doubts
 
     if undo and (which or name or dry_run or discard):
         raise BadInput("--undo takes no backup and no other option but --yes", hint=f"`paddock restore {agent} --undo`")
@@ -58,7 +66,12 @@ def restore(
             _ask(question, yes=yes)
             print(work.undo(agents[0]))
             return
-        backup = work.choose(agents[0], which)
+        found = known(agents[0], work.choose(agents[0], which), unproven=unproven)
+        backup = found.backup
+        if found.doubts and dry_run:
+            agents[0].reporter.say(doubts(agents[0], found))
+        elif not unproven:
+            _ask_about(agents[0], found)
         if name is not None:
             _restore_as(agents[0], backup, _new_name(name, file, sets), dry_run=dry_run)
             return
@@ -69,13 +82,24 @@ def restore(
         if discard:
             _ask_for_name(agent)
         elif not yes:
-            _ask(work.question(agents[0], backup), yes=False)
-        print(work.restore(agents[0], backup, discards=discard))
+            _ask(work.question(agents[0], found), yes=False)
+        print(work.restore(agents[0], backup, discards=discard, made=found.made))
 
 
 def _ask(question: str, *, yes: bool) -> None:
     if not yes and not typer.confirm(question, err=True):
         raise BadInput("nothing was changed")
+
+
+def _ask_about(agent: Deployment, found: Known) -> None:
+    """Ask about a backup that may be somebody else's. `--yes` does not answer this."""
+    from paddock.run.proven import expect_certain, question
+
+    if not found.doubts:
+        return
+    if not sys.stdin.isatty():
+        expect_certain(agent, found)
+    _ask(f"{question(agent, found)}.\nRestore it all the same?", yes=False)
 
 
 def _ask_for_name(agent: str) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import subprocess
-from typing import Any
+import threading
+from contextlib import suppress
+from typing import IO, Any
 
 _SECONDS = 240
+_MOST = 16 << 20  # bytes of each stream
 
 
 class Failed(Exception):
@@ -18,7 +22,7 @@ def output(words: list[str], uid: int | None = None) -> str | None:
     """Run a program and return its output, or None if it is missing or fails."""
     try:
         done = _run(words, uid)
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
 
@@ -27,7 +31,7 @@ def must(words: list[str], uid: int | None = None) -> None:
     """Run a program that has to succeed."""
     try:
         done = _run(words, uid)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise Failed(f"{' '.join(words)}: {error}") from None
     if done.returncode:
         raise Failed(f"{' '.join(words)} failed: {done.stderr.strip()[-300:]}")
@@ -48,15 +52,31 @@ def _run(words: list[str], uid: int | None) -> subprocess.CompletedProcess[str]:
         environment["DBUS_SESSION_BUS_ADDRESS"] = f"unix:path={runtime}/bus"
         if os.geteuid() == 0 and uid != 0:
             options = {"user": uid, "group": account.pw_gid, "extra_groups": []}
-    return subprocess.run(
-        words,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_SECONDS,
-        check=False,
-        cwd="/",
-        env=environment,
-        **options,
-    )
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, cwd="/", env=environment, start_new_session=True, **pipes, **options) as child:
+        timer = threading.Timer(_SECONDS, _kill, [child])
+        timer.start()
+        try:
+            said: list[bytes] = []
+            beside = threading.Thread(target=lambda: said.append(_head(child, child.stderr)))
+            beside.start()
+            printed = _head(child, child.stdout)
+            beside.join()
+            code = child.wait()
+        finally:
+            timer.cancel()
+    texts = (each.decode(errors="replace") for each in (printed, *said))
+    return subprocess.CompletedProcess(words, code, *texts)
+
+
+def _head(child: subprocess.Popen[bytes], pipe: IO[bytes] | None) -> bytes:
+    """Read what a program prints. One that prints too much is killed: what an account says may have no end."""
+    data = pipe.read(_MOST + 1) if pipe else b""
+    if len(data) > _MOST:
+        _kill(child)
+    return data[:_MOST]
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)

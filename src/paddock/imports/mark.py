@@ -33,7 +33,7 @@ def read_mark(path: str) -> Json | None:
         return {key: str(found[key]) for key in ("agent", "place", "at")}
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {"agent": "?", "place": "?", "at": "?"}
 
 

@@ -6,6 +6,7 @@ is unpacked, and no entry becomes larger than the archive says.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import time
@@ -17,9 +18,19 @@ from paddock.imports.folder import Unusable, variables_of
 from paddock.stream.layout import BLOCK, BadStream, Json, parts_of
 from paddock.stream.receive import Target
 
-_MOST = 2_000_000  # entries
+_MOST = 1_000_000  # entries
+_LONGEST_LIST = 48 << 20  # bytes of the list of entries; each entry becomes an object of ten times its size
 _LONGEST_FILE = 1 << 20
 _ENCRYPTED = 0x1
+
+
+class _File(io.BufferedReader):
+    """A zip file. `zipfile` reads the list of its entries at once, however long the file says that it is."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > _LONGEST_LIST:
+            raise zipfile.BadZipFile(f"its list of entries is longer than {_LONGEST_LIST >> 20} MiB")
+        return super().read(size)
 
 
 class Zip:
@@ -27,7 +38,7 @@ class Zip:
 
     def __init__(self, path: str, order: Json) -> None:
         try:
-            self._file = zipfile.ZipFile(path)
+            self._file = zipfile.ZipFile(_File(io.FileIO(path)))
             listed = self._file.infolist()
         except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
             raise Unusable(f"{path} is not a usable zip file: {error}") from None

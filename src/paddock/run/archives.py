@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from paddock import bounded
 from paddock.backups import Backup, name_at
-from paddock.backups.drills import Drill
+from paddock.backups.drills import LONGEST, Drill
 from paddock.backups.texts import from_json
 from paddock.backups.verified import Verified
 from paddock.errors import BadInput, PaddockError
@@ -118,6 +119,15 @@ class ArchivesOf:
         for each in backups:
             self._texts(each.about["archive"]).unlink(missing_ok=True)
 
+    def doubts(self, backup: Backup) -> Sequence[str]:
+        return []
+
+    def proven(self, backup: Backup) -> Backup:
+        return backup  # Proxmox signs nothing, and the file cannot ask for signatures
+
+    def signer(self, backup: Backup) -> str:
+        return "unsigned, by vzdump"
+
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
         with suppress(OSError), self._texts(backup.about["archive"]).open("rb") as file:
             return from_json(file)
@@ -135,7 +145,7 @@ class ArchivesOf:
 
     def last_drill(self) -> Drill | None:
         path = self._folder / "drill.json"
-        return Drill.from_json(path.read_bytes()) if path.exists() else None
+        return Drill.from_json(bounded.content(path, LONGEST)) if path.exists() else None
 
     @property
     def _folder(self) -> Path:

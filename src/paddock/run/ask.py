@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
+from paddock import bounded
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import Answer, Command, Health, OpenPort, Page, Paths, Probe, Verdict, judged
@@ -89,6 +90,6 @@ def _reply(guest: Guest, question: Mapping[str, Any], seconds: float, patience: 
         deadline=seconds + patience + 20,
     )
     try:
-        return dict(json.loads(printed))
-    except ValueError:
+        return dict(bounded.parsed(printed))
+    except (ValueError, TypeError):
         raise PaddockError(f"the request on {guest.name} printed no answer: {printed[:200]!r}") from None

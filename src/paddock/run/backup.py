@@ -10,6 +10,7 @@ from paddock import clock
 from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
+from paddock.backups.restic_failures import AppendOnly
 from paddock.backups.verified import UNLIMITED, check, described
 from paddock.counted import counted
 from paddock.errors import BadInput, PaddockError
@@ -114,7 +115,10 @@ def _save(agent: Located, seen: Observation, guest: Guest, destination: Destinat
 
 def check_backup(agent: Deployment, name: str | None) -> str:
     """Read a backup back completely, the newest one unless another is named; return a line about it."""
-    backup = among(agent, destination_of(agent), all_backups(agent), name)
+    from paddock.run.proven import known
+
+    found_out = known(agent, among(agent, destination_of(agent), all_backups(agent), name))
+    backup = found_out.backup
     destination = keeper(agent, backup)
     with (
         agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
@@ -122,14 +126,16 @@ def check_backup(agent: Deployment, name: str | None) -> str:
     ):
         size = backup.about.get("bytes")
         limit = UNLIMITED if size is None else size + SPARE
-        manifest = check(stream, limit, agent.reporter.progress(lambda: size))
+        signed = backup.proof.manifest if backup.proof else None
+        manifest = check(stream, limit, agent.reporter.progress(lambda: size), signed=signed)
     found, wanted = f"{manifest.get('agent')} ({manifest.get('kind')})", f"{agent.id} ({agent.spec.kind})"
     if found != wanted:
         raise PaddockError(f"backup {backup.name} is of {one_line(found, 200)}, not of {wanted}")
     if damaged := manifest.get("damaged"):
         told = "\n".join(one_line(f"{each['path']}: {each['why']}") for each in damaged)
         raise PaddockError(f"backup {backup.name} has {len(damaged)} damaged databases:\n{told}")
-    return f"{agent.name}: backup {backup.name} is complete: {_files(described(manifest))}"
+    more = "".join(f"; {each}" for each in (found_out.made, *found_out.doubts) if each)
+    return f"{agent.name}: backup {backup.name} is complete: {_files(described(manifest))}{more}"
 
 
 def _files(about: Mapping[str, Any]) -> str:
@@ -149,6 +155,7 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
             "size": backup.size,
             "version": backup.about["version"] or "-",
             "purpose": backup.about.get("purpose") or "-",
+            "signed": backup.distrust.why if backup.distrust else keeper(agent, backup).signer(backup),
         }
         for backup in all_backups(agent)
     ]
@@ -198,15 +205,26 @@ def _none_hint(agent: Deployment, destination: Backups) -> str:
     return f"{make}; if its pet had another number, set state.pet to that number before `paddock up` creates a pet"
 
 
+def _remove(agent: Deployment, destination: Backups, backups: Sequence[Backup]) -> None:
+    """Remove backups, and what interrupted ones have left."""
+    try:
+        destination.remove(backups)
+    except AppendOnly as error:
+        if backups:
+            raise
+        agent.reporter.say(f"what interrupted backups have left was not removed: {error.message}")
+
+
 def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
     """Remove the backups that the file does not keep; return a line for each backup."""
     destination = destination_of(agent)
     assert agent.spec.backup is not None  # noqa: S101 - destination_of has checked it
-    found = destination.backups()
+    every = destination.backups()
+    found = [each for each in every if each.distrust is None]
     keep = kept(found, agent.spec.backup.keep)
     if not dry_run:
         with agent.reporter.step("backup.remove", f"remove old backups of {agent.name} from {destination.shown}"):
-            destination.remove([each for each in found if each.name not in keep])
+            _remove(agent, destination, [each for each in found if each.name not in keep])
         # Somebody may have protected a backup at its destination.
         left = {each.name for each in destination.backups()} if len(keep) < len(found) else keep.keys()
         keep |= {name: ["protected"] for name in left if name not in keep}
@@ -216,4 +234,4 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
         if each.name in keep
         else f"{agent.name}: {removed} {each.name}"
         for each in found
-    ]
+    ] + [f"{agent.name}: {each.name} does not count: {each.distrust.why}" for each in every if each.distrust]

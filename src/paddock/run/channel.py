@@ -11,6 +11,7 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any, Final
 
+from paddock import bounded
 from paddock.errors import PaddockError
 from paddock.guests import Guest, Unreachable
 from paddock.process import Pipes
@@ -21,6 +22,7 @@ from paddock.visible import one_line
 
 _MODULES: Final = ("paddock.runtimes.loopback", "paddock.runtimes.request", "paddock.run.relay")
 _LONGEST_LINE: Final = 16 << 20  # what the relay prints of the longest line or body that it reads
+_LONGEST_ANSWER: Final = 256 << 20  # bytes of all parts; those that nobody has read yet are kept
 _GRACE: Final = 20.0  # seconds for the machine, beyond those of a request
 
 Part = dict[str, Any]
@@ -36,6 +38,7 @@ class Channel:
         self._machine = machine
         self._ids = count()
         self._open: dict[int, Parts] = {}
+        self._lengths: dict[int, int] = {}
         self._lost = False
         self._lock = threading.Lock()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -75,11 +78,16 @@ class Channel:
     def _listen(self) -> None:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):  # closed, or not from the relay
             while line := self._pipes.source.readline(_LONGEST_LINE):
-                part = json.loads(line)
+                part = bounded.parsed(line)
+                number = part["id"]
                 with self._lock:
-                    parts = self._open.get(part["id"])
-                    if part.get("end"):
-                        self._open.pop(part["id"], None)
+                    parts = self._open.get(number)
+                    length = self._lengths[number] = self._lengths.get(number, 0) + len(line) if parts else 0
+                    if length > _LONGEST_ANSWER:
+                        part = {"refused": f"its answer is longer than {bounded.in_words(_LONGEST_ANSWER)}"}
+                    if part.get("end") or "refused" in part:
+                        self._open.pop(number, None)
+                        self._lengths.pop(number, None)
                 if parts:
                     parts.put(part)
         with self._lock:

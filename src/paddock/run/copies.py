@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from paddock.errors import BadInput, Refused
+from paddock import bounded
+from paddock.errors import BadInput, PaddockError, Refused
 from paddock.frozen import frozen
 from paddock.guests import Guest, expect
 from paddock.run import verbs
@@ -99,8 +99,11 @@ def _numbers(agent: Deployment, name: str) -> _Numbers:
     names = list(agent.spec.ports())
     account = account_of(replace(agent, name=name).id)
     argv = ["python3", "-I", "-c", program("paddock.run.vacant"), account, str(len(names) + 1)]
-    found = json.loads(expect(_host(agent), "looking for free ports", argv))
-    *ports, model = found["ports"]
+    try:
+        found = bounded.parsed(expect(_host(agent), "looking for free ports", argv))
+        *ports, model = map(int, found["ports"])
+    except (ValueError, KeyError, TypeError):
+        raise PaddockError(f"{agent.where} did not say which ports are free") from None
     return _Numbers(dict(zip(names, ports, strict=True)), model, UserSpec(name=account, uid=found["uid"]))
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
-from paddock import clock
+from paddock import bounded, clock
 from paddock.backups import Backup, Backups
 from paddock.backups.drills import Drill
 from paddock.errors import PaddockError, Refused
@@ -23,6 +23,7 @@ from paddock.run.deployment import Deployment
 from paddock.run.lock import drill_lock
 from paddock.run.notify import Notifier
 from paddock.run.observe import observe, reach
+from paddock.run.proven import known, question
 from paddock.run.resolve import Located, locate
 from paddock.run.restore import choose, incoming_of
 from paddock.runtimes.program import program
@@ -46,7 +47,10 @@ class Trial:
     @classmethod
     def of(cls, agent: Deployment, which: str | None, *, real_model: bool) -> Trial:
         """Choose a backup, and describe the copy."""
-        backup = choose(agent, which)
+        found = known(agent, choose(agent, which))
+        if found.doubts:
+            agent.reporter.say(question(agent, found))
+        backup = found.backup
         destination = keeper(agent, backup)
         expects = tuple(_databases(agent, destination, backup))
         incoming = replace(incoming_of(agent, backup), expects=expects)
@@ -75,7 +79,7 @@ def _databases(agent: Deployment, destination: Backups, backup: Backup) -> Itera
     """Yield the databases that a backup must have: those of every agent, and lasting ones of an earlier backup."""
     keeping = agent.recipe.keeping(agent.spec)
     yield from keeping.required
-    earlier = [each for each in destination.backups() if each.made < backup.made]
+    earlier = [each for each in destination.backups() if each.made < backup.made and not each.distrust]
     had: Mapping[str, Any] = (earlier[-1].about.get("schemas") or {}) if earlier else {}
     lasting = matcher(list(keeping.lasting))
     yield from (path for path in had if lasting.fullmatch(path) and path not in keeping.required)
@@ -175,7 +179,7 @@ def _check_databases(copy: Located, guest: Guest) -> int:
     argv = [python, "-I", "-c", program("paddock.stream.layout", "paddock.run.databases"), json.dumps(order)]
     printed = expect(guest, f"checking the databases of {copy.name}", copy.runtime.enter(argv), deadline=_CHECK_SECONDS)
     try:
-        found = {str(path): (str(said), int(rows)) for path, (said, rows) in json.loads(printed).items()}
+        found = {str(path): (str(said), int(rows)) for path, (said, rows) in bounded.parsed(printed).items()}
     except (ValueError, TypeError, AttributeError):
         raise PaddockError(f"{copy.name} printed no list of its databases") from None
     broken = [f"{path}: {said}" for path, (said, _) in found.items() if said != "ok"]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import IO, Any, Final
 
-from paddock import clock
+from paddock import bounded, clock
 from paddock.errors import BadInput, NeedsPerson, PaddockError
 from paddock.frozen import frozen
 from paddock.guests import Guest
@@ -176,7 +176,7 @@ def _look(agent: Located, source: Source, guest: Guest) -> FoundInstall:
     }
     told = _told(guest, "look", order, source)
     try:
-        found = json.loads(told)
+        found = bounded.parsed(told)
         install = FoundInstall(guest, source, order, found)
         install.seen(agent)
     except (ValueError, KeyError, TypeError, AttributeError):

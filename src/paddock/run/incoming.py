@@ -34,6 +34,7 @@ class Incoming:
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     length: int | None = None  # of the stream, where it is known; files with holes are shorter in it
     of: Mapping[str, str] = field(default_factory=dict)  # what its manifest has to say, such as `agent`
+    manifest: str | None = None  # the SHA-256 of its manifest, if that was signed
     origin: Origin | None = None  # of an import; such a state never replaces another one
     expects: Sequence[str] = ()  # paths that it must have
     discards: bool = False  # a person gives up the state that it replaces, which is not saved then

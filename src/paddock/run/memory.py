@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Final
 
-from paddock.backups import Backup, Backups
+from paddock.backups import Backup, Backups, NotProven
 from paddock.backups.history import Change, Texts, changes, difference
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.run.backup import among, chosen, destination_of
 from paddock.run.deployment import Deployment
+from paddock.run.proven import known, question
 from paddock.run.table import columns
 from paddock.visible import one_line, visible
 
+_MOST_ROWS: Final = 100_000  # the agent decides how much it changes
 _AT_ONCE: Final = 4  # texts that are read at the same time; restic takes about a second for each
 
 
@@ -75,23 +79,25 @@ def show(agent: Deployment, which: str | None) -> Shown:
     """Return the texts of a backup, the newest one unless another is named."""
     destination = destination_of(agent)
     backup = chosen(agent, destination, which)
-    return Shown(agent.name, backup.name, _texts(destination, backup))
+    return Shown(agent.name, backup.name, _texts(agent, destination, backup))
 
 
 def history(agent: Deployment) -> History:
     """Compare each backup with the one before. Backups without texts are left out."""
     destination = destination_of(agent)
-    listed = destination.backups()
-    rows: list[tuple[str, Change]] = []
+    listed = [each for each in destination.backups() if each.distrust is None]
+    rows: deque[tuple[str, Change]] = deque(maxlen=_MOST_ROWS)
     before: Texts = {}
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         for start in range(0, len(listed), _AT_ONCE):  # never the texts of all in memory
             some = listed[start : start + _AT_ONCE]
-            for backup, texts in zip(some, pool.map(destination.texts, some), strict=True):
+            for backup, texts in zip(some, pool.map(partial(_proven_texts, destination), some), strict=True):
                 if texts is not None:
-                    rows += [(backup.name, change) for change in changes(before, texts)]
+                    rows.extend((backup.name, change) for change in changes(before, texts))
                     before = texts
-    return History(agent.name, rows)
+    if len(rows) == _MOST_ROWS:
+        agent.reporter.say(f"only the newest {_MOST_ROWS} changes are shown")
+    return History(agent.name, list(rows))
 
 
 def diff(agent: Deployment, since: str | None, until: str | None) -> Difference:
@@ -100,21 +106,32 @@ def diff(agent: Deployment, since: str | None, until: str | None) -> Difference:
     listed = destination.backups()
     last = among(agent, destination, listed, until)
     first = _before(agent, listed, last) if since is None else among(agent, destination, listed, since)
-    old, new = _texts(destination, first), _texts(destination, last)
+    old, new = _texts(agent, destination, first), _texts(agent, destination, last)
     names = (first.name, last.name)
     found = {change.text: difference(change.text, old, new, names) for change in changes(old, new)}
     return Difference(agent.name, *names, found)
 
 
 def _before(agent: Deployment, listed: Sequence[Backup], backup: Backup) -> Backup:
-    earlier = [each for each in listed if each.made < backup.made and not each.replaced]
+    earlier = [each for each in listed if each.made < backup.made and not (each.replaced or each.distrust)]
     if not earlier:
         raise BadInput(f"{agent.name} has no backup before {backup.name} to compare with")
     return earlier[-1]
 
 
-def _texts(destination: Backups, backup: Backup) -> Texts:
-    texts = destination.texts(backup)
+def _proven_texts(destination: Backups, backup: Backup) -> Texts | None:
+    """Return the texts of a backup; None if they are not those that somebody has signed."""
+    try:
+        return destination.texts(destination.proven(backup))
+    except NotProven:
+        return None if backup.signed else destination.texts(backup)
+
+
+def _texts(agent: Deployment, destination: Backups, backup: Backup) -> Texts:
+    found = known(agent, backup)
+    if found.doubts:
+        agent.reporter.say(question(agent, found))
+    texts = destination.texts(found.backup)
     if texts is None:
         raise PaddockError(
             f"the texts of backup {backup.name} were not kept, or cannot be read",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import ssl
 import threading
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 import httpx
 
+from paddock import bounded
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.secret import Secret, mask
@@ -190,8 +190,8 @@ class _Server:
 
 def _parsed(received: bytes) -> Any:
     try:
-        return json.loads(received)
-    except (ValueError, RecursionError):
+        return bounded.parsed(received)
+    except ValueError:
         return None
 
 

@@ -17,6 +17,8 @@ from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
 from paddock.run.observe import Observation, expect_own_id, observe, reach
+from paddock.run.proven import Known
+from paddock.run.proven import question as doubts
 from paddock.run.resolve import Located, locate, resolve
 from paddock.run.upgrading import NotSaved
 from paddock.spec.durations import in_words
@@ -71,6 +73,7 @@ def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
         lambda: destination.read(backup),
         length=about.get("length"),
         of={"agent": str(agent.id), "kind": agent.spec.kind},
+        manifest=backup.proof.manifest if backup.proof else None,
     )
 
 
@@ -86,10 +89,14 @@ def plan(agent: Deployment, backup: Backup, *, discards: bool = False) -> Plan:
     return replace(found, steps=[] if reading.refusals else steps, refusals=reading.refusals)
 
 
-def question(agent: Deployment, backup: Backup) -> str:
+def question(agent: Deployment, found: Known) -> str:
     """Return what to ask a person before a backup takes the place of the agent's state."""
-    age = in_words((clock.now() - backup.made).total_seconds())
-    asked = f"Replace the state of {agent.name} by backup {backup.name} ({age} old)?"
+    backup = found.backup
+    age = f"{in_words((clock.now() - backup.made).total_seconds())} old"
+    about = ", ".join(each for each in (age, found.made) if each)
+    asked = f"Replace the state of {agent.name} by backup {backup.name} ({about})?"
+    if found.doubts:
+        asked = f"{doubts(agent, found)}.\n{asked}"
     located = locate(agent)
     seen = expect_own_id(located, observe(located))
     if seen.agent is None or seen.agent.state_of is None:
@@ -98,7 +105,7 @@ def question(agent: Deployment, backup: Backup) -> str:
     return f"{lost}. A backup keeps it.\n{asked}"
 
 
-def restore(agent: Deployment, backup: Backup, *, discards: bool = False) -> str:
+def restore(agent: Deployment, backup: Backup, *, discards: bool = False, made: str = "") -> str:
     """Put a backup in the place of an agent's state; return a line about the result.
 
     The state from before is saved first, unless a person ``discards`` it. If the restored agent does not work, the
@@ -133,7 +140,8 @@ def restore(agent: Deployment, backup: Backup, *, discards: bool = False) -> str
             f"{failed.message}",
             hint=failed.hint,
         )
-    return f"{agent.name}: restored from backup {backup.name}{_result(resolved)}"
+    by = f", {made}" if made else ""
+    return f"{agent.name}: restored from backup {backup.name}{by}{_result(resolved)}"
 
 
 def expect_undo(agent: Deployment) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final
 
+from paddock import bounded
 from paddock.backups.verified import UNLIMITED
 from paddock.errors import Refused
 from paddock.guests import Guest, expect
@@ -44,6 +45,7 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "limit": UNLIMITED if incoming.size is None else incoming.size + SPARE,
         "needed": incoming.length or incoming.size or 0,
         "of": dict(incoming.of),
+        "manifest": incoming.manifest,
         **({"origin": dict(incoming.origin.record)} if incoming.origin else {}),
         "expects": list(incoming.expects),
         "aside": list(incoming.aside),
@@ -89,7 +91,7 @@ def _drain(source: IO[bytes], said: bytearray) -> None:
 def _incomplete(manifest: bytes) -> list[str]:
     """Return a line for each file of a stream that was left out, or that is not a consistent copy."""
     try:
-        found = json.loads(manifest)
+        found = bounded.parsed(manifest)
         lines = [f"{each['path']}: {each['why']}" for each in (*found["left_out"], *found["as_files"])]
     except (ValueError, KeyError, TypeError):
         return []

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from paddock import clock
-from paddock.backups import REPLACED, UPGRADE, Backup, Destination
+from paddock.backups import REPLACED, UPGRADE, Backup, Destination, NotProven
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.plan import verbs as plans
@@ -258,6 +258,7 @@ def as_before(agent: Deployment, last: Upgrade) -> Deployment:
         lambda: destination.read(backup),
         length=backup.about.get("length"),
         of={"agent": str(agent.id), "kind": agent.spec.kind},
+        manifest=backup.proof.manifest if backup.proof else None,
     )
     return replace(as_version(agent, last.before, last.housing), incoming=incoming, rollback=last)
 
@@ -267,12 +268,26 @@ def _saved(agent: Deployment, last: Upgrade) -> tuple[Destination, Backup]:
     for destination in destinations_of_states(agent):
         for backup in destination.backups():
             if backup.name == last.backup and backup.about["agent"] == str(agent.id):
-                return destination, backup
+                return destination, _proven(agent, destination, backup)
     raise PaddockError(
         f"the state of {agent.name} from before the upgrade to {last.after} is not here:"
         f" backup {last.backup} was saved to {last.where}",
         hint="run the same command on the machine that has it, with the same `backup` in the file",
     )
+
+
+def _proven(agent: Deployment, destination: Destination, backup: Backup) -> Backup:
+    """Return a backup with the proof of who made it. One that is older than the first signed one has none."""
+    try:
+        return destination.proven(backup)
+    except NotProven as error:
+        if backup.distrust or backup.signed:
+            raise Refused(
+                f"nobody is known to have made backup {backup.name} of {agent.name}: {error.message}",
+                hint="`paddock restore --unproven` uses it all the same",
+            ) from None
+        agent.reporter.say(f"backup {backup.name} is from before backups were signed")
+        return backup
 
 
 def as_version(agent: Deployment, version: str, housing: Housing) -> Deployment:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 from typing import Any, Final
 
-from paddock import process
+from paddock import bounded, process
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
 from paddock.places.proxmox import tls
@@ -57,7 +56,7 @@ def start(talk: Conversation) -> Box:
     ended = _pvebox("up", "--port", str(_free_port()), "--mmp-wait", "0", "--model", deadline=_FIRST_START)
     if not ended.ok:
         raise PaddockError(f"the sandbox did not start: {_last(ended.err)}", hint="`paddock sandbox logs` may say more")
-    ready = json.loads(ended.out.strip().rpartition("\n")[2])
+    ready = bounded.parsed(ended.out.strip().rpartition("\n")[2])
     if "model" not in ready:
         raise PaddockError(
             "a sandbox without a model runs already", hint=f"remove it with `{REMOVE}`, and run the command again"

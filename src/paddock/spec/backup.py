@@ -66,6 +66,17 @@ class KeepSpec(Model):
         return not any((self.last, self.daily, self.weekly, self.monthly, self.yearly))
 
 
+class SignaturesSpec(Model):
+    """Signatures of backups, made and verified with `ssh-keygen -Y`."""
+
+    allowed: LocalPath = Field(
+        description="whose signatures count: ssh-keygen's file of allowed signers; keep the lines of former keys"
+    )
+    key: LocalPath | None = Field(
+        None, description="ssh key that signs each new backup, without a passphrase; only backing up needs it"
+    )
+
+
 class BackupSpec(Model):
     """Backups of the agent's state, which `paddock backup` makes."""
 
@@ -77,6 +88,9 @@ class BackupSpec(Model):
         default_factory=no_items,
         description="age recipients that backups in a folder are encrypted to; without it none",
     )
+    signatures: SignaturesSpec | None = Field(
+        None, description="who signs backups; from the first signed one on, later ones have to be signed"
+    )
     max_age: Duration = Field(
         Duration.parse("2d"), description="age of the newest backup beyond which status and verify complain"
     )
@@ -87,4 +101,6 @@ class BackupSpec(Model):
             raise ValueError("recipients are for a folder; restic encrypts with the password of its repository")
         if self.recipients and self.to.proxmox is not None:
             raise ValueError("recipients are for a folder; Proxmox encrypts backups if its storage is set up to do so")
+        if self.signatures and self.to.proxmox is not None:
+            raise ValueError("signatures are for a folder or restic; what Proxmox makes cannot be signed")
         return self

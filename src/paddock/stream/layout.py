@@ -14,6 +14,9 @@ DEEPEST = 200  # levels of folders; each level needs an open file
 MOST_REPORTED = 200  # entries of the lists of what was left out; an agent could fill them
 LONGEST_REPORTED = 200  # characters of a path there
 HEADERS = 1 << 20  # most bytes of the headers of one entry
+MOST_ENTRIES = 1_000_000
+MOST_NAMES = 128 << 20  # characters of all paths and targets of links
+LONGEST_MANIFEST = 512 << 20
 FILLER = b" "  # where a tar usually has zeros
 PASSES = 5  # how often a file that keeps changing is sent again
 
@@ -29,6 +32,15 @@ _NO_HASH = "0" * 64
 _OF_ALL: dict[str, type] = {"path": str, "mode": str, "owner": str, "group": str, "mtime": int}
 _OF_TYPE: dict[str, dict[str, type]] = {"file": {"size": int, "sha256": str}, "link": {"target": str}, "folder": {}}
 _REPEATED = ("type", "mode", "owner", "group")
+_VALUES_OF_ENTRY = 12  # at most, with those in the lists beside the entries
+_MORE_VALUES = 10_000
+
+# A string, the beginning of another value, or a quote that begins no complete string.
+_VALUE: re.Pattern[bytes] | None
+try:
+    _VALUE = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{,]|"', re.DOTALL)
+except re.error:  # before Python 3.11, where this takes the square of the time; `receive` has a limit of memory too
+    _VALUE = None
 
 
 class BadStream(Exception):
@@ -108,8 +120,22 @@ def announced(said: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def parse_manifest(data: bytes) -> Json:
-    """Parse a manifest. Raise if it is not one, or of a newer version of Paddock."""
+def has_at_most(data: bytes, values: int) -> bool:
+    """Return whether JSON has so few values that it can be read: ``[[],[],…`` needs forty times its size as objects."""
+    if data.count(b",") + data.count(b"[") + data.count(b"{") <= values:
+        return True
+    found = 0
+    for value in _VALUE.finditer(data) if _VALUE else ():  # commas in strings count for nothing
+        found += value[0] in (b",", b"[", b"{")
+        if found > values or value[0] == b'"':
+            return False
+    return True
+
+
+def parse_manifest(data: bytes, entries_read: int = MOST_ENTRIES) -> Json:
+    """Parse a manifest. Raise if it is not one, of a newer version of Paddock, or of more entries than were read."""
+    if not has_at_most(data, _MORE_VALUES + _VALUES_OF_ENTRY * entries_read):
+        raise BadStream("its manifest is larger than what it describes")
     known: dict[str, str] = {}
 
     def sharing(entry: Json) -> Json:

@@ -11,7 +11,10 @@ from typing import IO, Any, cast
 from paddock.stream.layout import (
     BLOCK,
     HEADERS,
+    LONGEST_MANIFEST,
     MANIFEST,
+    MOST_ENTRIES,
+    MOST_NAMES,
     PASSES,
     PREFIX,
     BadStream,
@@ -75,8 +78,11 @@ class Reader:
         self._to_read = limit * (PASSES + 1)  # with those that are in the stream again
         self._limit = limit
         self._found: dict[str, _Found] = {}
+        self._entries = 0  # also those that are in the stream again
+        self._names = 0  # characters of their paths
         self._targets = 0  # characters of the targets of links
         self._manifest: Json | None = None
+        self.manifest_hash = ""
 
     def __iter__(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
         """Yield path and header of each entry below the state. The reader of a file's header has to `copy` it."""
@@ -87,18 +93,27 @@ class Reader:
                 if self._manifest is not None:
                     raise BadStream("it goes on after its manifest")
                 if header.name == MANIFEST:
-                    self._manifest = parse_manifest(self._read(header, self._longest_manifest()))
+                    data = self._read(header, self._longest_manifest())
+                    self.manifest_hash = hashlib.sha256(data).hexdigest()
+                    self._manifest = parse_manifest(data, len(self._found))
                 else:
                     yield self._checked(header), header
 
     def _longest_manifest(self) -> int:
         """Return how long a manifest can be for what was read. JSON may take 12 characters for one, in two places."""
-        return (1 << 20) + sum(1000 + 24 * len(path) for path in self._found) + 12 * self._targets
+        longest = (1 << 20) + 1000 * len(self._found) + 24 * self._names + 12 * self._targets
+        return min(longest, LONGEST_MANIFEST)
 
     def _checked(self, header: tarfile.TarInfo) -> str:
         if not header.name.startswith(PREFIX):
             raise BadStream(f"{header.name[:80]!r} is not an entry of a state")
         path = header.name[len(PREFIX) :]
+        self._entries += 1
+        self._names += 0 if path in self._found else len(path)
+        if len(self._found) >= MOST_ENTRIES or self._entries > MOST_ENTRIES * (PASSES + 1):
+            raise BadStream(f"it has more than {MOST_ENTRIES} entries")
+        if self._names + self._targets > MOST_NAMES:
+            raise BadStream(f"its names are longer than {MOST_NAMES >> 20} MiB together")
         above = "/".join(parts_of(path)[:-1])
         if above and self._found.get(above) != _FOLDER:
             raise BadStream(f"the folder of {path!r} is missing")
@@ -193,7 +208,12 @@ Take = Callable[[str, tarfile.TarInfo], "Callable[[bytes], object] | None"]
 
 
 def check(stream: IO[bytes], limit: int, take: Take = lambda path, header: None) -> Json:
-    """Read a stream completely and return its manifest. Raise if it is not complete.
+    """Read a stream completely and return its manifest. Raise if it is not complete."""
+    return read_all(stream, limit, take)[0]
+
+
+def read_all(stream: IO[bytes], limit: int, take: Take) -> tuple[Json, str]:
+    """Read a stream completely; return its manifest, and the SHA-256 of that. Raise if it is not complete.
 
     ``take`` gets path and header of each file, and may return a function that gets its content.
     """
@@ -203,7 +223,7 @@ def check(stream: IO[bytes], limit: int, take: Take = lambda path, header: None)
             reader.copy(path, header, take(path, header))
     manifest = reader.manifest()
     reader.superseded(manifest)
-    return manifest
+    return manifest, reader.manifest_hash
 
 
 def is_zero(data: bytes) -> bool:

@@ -1,8 +1,8 @@
 """Unpack a stream from standard input into a new folder, and verify it completely. Runs on the machine.
 
 The argument is JSON: `folder` (must not exist), `owner` (uid and gid of the agent here; without it, of this process),
-`limit` (bytes), `of` (what the manifest has to say, such as `agent`). Nothing is written outside the folder, whatever
-the stream says. Owners and modes are set after everything was verified.
+`limit` (bytes), `of` (what the manifest has to say, such as `agent`), `manifest` (its SHA-256, if that was signed).
+Nothing is written outside the folder, whatever the stream says. Owners and modes are set after everything was verified.
 """
 
 from __future__ import annotations
@@ -159,6 +159,8 @@ def receive(order: Json, stream: IO[bytes]) -> Json:
 
                 reader.copy(path, header, write)
     manifest = reader.manifest()
+    if order.get("manifest") not in (None, reader.manifest_hash):
+        raise BadStream("its manifest is not the one that was signed")
     for key, wanted in order.get("of", {}).items():
         if manifest.get(key) != wanted:
             raise BadStream(f"its {key} is {str(manifest.get(key))[:80]!r}, not {wanted!r}")

@@ -34,6 +34,7 @@ from paddock.stream.layout import (
     FORMAT,
     LONGEST_REPORTED,
     MANIFEST,
+    MOST_ENTRIES,
     MOST_REPORTED,
     PASSES,
     PREFIX,
@@ -291,6 +292,8 @@ class Sender:
 
     def _note(self, path: str, found: os.stat_result, kind: str, **more: Any) -> None:
         owner, group = self._owner(found)
+        if len(self.entries) >= MOST_ENTRIES:
+            sys.exit(f"the state has more than {MOST_ENTRIES} files and folders")
         self.entries[path] = {
             "path": path,
             "type": kind,

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from paddock import clock
+from paddock import bounded, clock
 from paddock.clock import Wait
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
@@ -185,8 +185,10 @@ class Client:
 
     def _data(self, method: str, path: str, response: httpx.Response) -> Any:
         try:
-            body = response.json()
+            body = bounded.parsed(response.content)
         except ValueError:
+            body = {}
+        if not isinstance(body, dict):
             body = {}
         if response.status_code == 200:
             if "data" not in body:

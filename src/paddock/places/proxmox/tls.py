@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import json
 import re
 import socket
 import ssl
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from paddock import bounded
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.visible import one_line
@@ -115,7 +115,7 @@ def _require_proxmox(url: str, secured: ssl.SSLSocket) -> None:
     answer = http.client.HTTPResponse(secured)
     try:
         answer.begin()
-        realms = json.loads(answer.read(_LARGEST))["data"]
+        realms = bounded.parsed(answer.read(_LARGEST))["data"]
         known = answer.status == http.client.OK and all("realm" in realm for realm in realms)
     except (http.client.HTTPException, ValueError, LookupError, TypeError):
         known = False

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import hashlib
-import json
+import lzma
 import os
 import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
+from paddock import bounded
 from paddock.errors import BadInput
 from paddock.frozen import frozen
 
 _SAVED: Final = {"manifest.json", "oci-layout", "index.json"}
 _ROOT: Final = {"etc", "usr", "bin"}
+_COMPRESSED: Final[Mapping[bytes, Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
+_LONGEST_MANIFEST: Final = 8 << 20  # and of the headers of an entry
+_MOST_ENTRIES: Final = 2_000_000
 _AGAIN: Final = "create it again: docker save"
 
 
@@ -53,14 +61,12 @@ class Archive:
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            with tarfile.open(path) as tar:
-                for entry in tar:
-                    names.add(entry.name.removeprefix("./"))
-                    if entry.name == "manifest.json" and (manifest := tar.extractfile(entry)):
-                        promised |= _promised(manifest.read())
+            for name, content in _entries(path):
+                names.add(name.removeprefix("./"))
+                promised |= _promised(content)
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror or error}") from None
-        except (tarfile.TarError, EOFError) as error:
+        except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, bounded.TooLarge) as error:
             raise BadInput(f"{path} is not a complete tar archive: {error}", hint=_AGAIN) from None
         if missing := sorted(promised - names):
             raise BadInput(f"{path} is not a complete image: it has no {missing[0]}", hint=_AGAIN)
@@ -77,9 +83,29 @@ class Archive:
         return f"localhost/paddock/archive:{self.digest[:12]}"
 
 
+def _entries(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the names in an archive, and the content of its manifest. An archive can claim to be of any size."""
+    with path.open("rb") as file:
+        start = file.read(6)
+    opener = next((opener for magic, opener in _COMPRESSED.items() if start.startswith(magic)), open)
+    with opener(path, "rb") as unpacked:
+        source = bounded.Rationed(unpacked, _LONGEST_MANIFEST)
+        with tarfile.open(fileobj=cast(Any, source), mode="r:") as tar:
+            for _ in range(_MOST_ENTRIES):
+                if (entry := tar.next()) is None:
+                    return
+                vars(tar)["members"].clear()  # it would keep every header in memory
+                wanted = entry.name == "manifest.json" and entry.size <= _LONGEST_MANIFEST // 2
+                content = tar.extractfile(entry) if wanted else None
+                yield entry.name, content.read() if content else b""
+                source.renew()
+            raise bounded.TooLarge(f"it has more than {_MOST_ENTRIES} entries")
+
+
 def _promised(manifest: bytes) -> set[str]:
     """Return the files of the archive that its manifest requires."""
     try:
-        return {name for image in json.loads(manifest) for name in (image["Config"], *image["Layers"])}
+        images = bounded.parsed(manifest) if manifest else []
+        return {str(name) for image in images for name in (image["Config"], *image["Layers"])}
     except (ValueError, TypeError, KeyError):
         return set()  # `docker save` did not write it; the engine decides whether it is valid

@@ -1,0 +1,79 @@
+"""Sign what is said about a backup with an ssh key, and find out who signed it. `ssh-keygen` does both."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from paddock import process
+from paddock.backups import NotProven
+from paddock.errors import BadInput
+from paddock.frozen import frozen
+from paddock.process import Result
+from paddock.visible import one_line
+
+NAMESPACE: Final = "paddock-backup"  # a signature for something else, such as a commit, does not count
+LONGEST: Final = 64 << 10  # bytes of a signature
+_SECONDS: Final = 30.0
+_TRIED: Final = b"paddock"
+
+
+@frozen
+class Signatures:
+    """Whose signatures count, and the key that signs."""
+
+    allowed: Path  # in the format of ssh-keygen's allowed_signers
+    key: Path | None = None  # a private key without a passphrase, or one that the ssh-agent has
+
+    def expect_own(self, now: datetime) -> None:
+        """Sign something and verify it: that a signature does not count is noticed now, and not when it is needed."""
+        if self.key is None:
+            return
+        try:
+            self.signer(_TRIED, self.sign(_TRIED), now)
+        except NotProven as error:
+            raise BadInput(
+                f"signatures of {self.key} would not count: {error.message}",
+                hint=f"add a line with the public half of that key to {self.allowed}, and keep those of former keys",
+            ) from None
+
+    def sign(self, content: bytes) -> bytes:
+        """Return a signature."""
+        done = _keygen("sign", "-f", str(self.key), "-n", NAMESPACE, stdin=content)
+        if not done.ok:
+            raise BadInput(
+                f"backups cannot be signed with {self.key}: {_reason(done)}",
+                hint="backup.signatures.key needs a key without a passphrase, or one that the ssh-agent has;"
+                " in place of a lost key, name a new one and add its line to the file of allowed signers",
+            )
+        return done.out.encode()
+
+    def signer(self, content: bytes, signature: bytes, at: datetime) -> str:
+        """Return who signed it, by a key that was allowed at that time. Raise if nobody of these did."""
+        if not self.allowed.is_file():
+            raise NotProven(f"{self.allowed}, which says whose signatures count, is not a file here")
+        time = f"-Overify-time={at.astimezone():%Y%m%d%H%M%S}"  # in the time zone of this machine
+        with tempfile.NamedTemporaryFile(prefix="paddock-") as file:
+            file.write(signature[:LONGEST])
+            file.flush()
+            given = ("-s", file.name, "-f", str(self.allowed), time)
+            found = _keygen("find-principals", *given)
+            name = found.out.split("\n")[0].strip()
+            if not found.ok or not name:
+                raise NotProven(f"nobody in {self.allowed} has made its signature: {_reason(found)}")
+            done = _keygen("verify", *given, "-I", name, "-n", NAMESPACE, stdin=content)
+        if not done.ok:
+            raise NotProven(f"its signature of {one_line(name, 100)} is not valid: {_reason(done)}")
+        return one_line(name, 100)
+
+
+def _keygen(what: str, *arguments: str, stdin: bytes = b"") -> Result:
+    # In a session of its own, it cannot ask for a passphrase on the terminal.
+    return process.run(["ssh-keygen", "-Y", what, *arguments], stdin=stdin, deadline=_SECONDS, own_session=True)
+
+
+def _reason(done: Result) -> str:
+    lines = [line for line in (done.err or done.out).split("\n") if line.strip()]
+    return one_line(lines[-1] if lines else f"ssh-keygen ended with {done.code}", 200)
