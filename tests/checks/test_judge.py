@@ -52,6 +52,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
         "confined": frozenset(Isolation),
         "mounted": True,
         "own_machine": True,
+        "account": "hermes",
         "ports": frozenset({8642}),
         **other,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from paddock.checks import asked, egress, exposure, isolation, shipped, state
+from paddock.checks import asked, egress, exposure, isolation, login, shipped, state
 from paddock.checks.line import Line, Outcome
 from paddock.checks.subject import Subject
 from paddock.visible import one_line
@@ -18,6 +18,7 @@ _QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.leas
 _ALL: Final[Mapping[str, _Judge]] = {
     "memory": state.memory,
     "isolation": isolation.lines,
+    "login": login.lines,
     "listening": exposure.listening,
     "company": exposure.company,
     "leaks": exposure.leaks,

@@ -31,7 +31,7 @@ _RECORDS: Final = frozenset(
         *("holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade", "housing"),
-        *("account", "unit", "said", "engine", "info", "image", "container", "layer"),
+        *("account", "account.open", "unit", "said", "engine", "info", "image", "container", "layer"),
         *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
@@ -99,6 +99,7 @@ class AgentSeen:
     housing: Housing = Housing()  # what the current bundle runs in
     holder: str | None = None
     account: str = ""  # of the current bundle, in the form of the wanted one
+    account_open: Sequence[str] = ()  # what lets others log in to it, if Paddock made it
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
     # What the quick checks of `verify` need to know, if it was read at the same time. Plans do not depend on it.
@@ -143,6 +144,7 @@ class AgentSeen:
             housing=Housing.from_record(values.get("housing", "")),
             holder=values.get("holder"),
             account=values.get("account", ""),
+            account_open=tuple(value for name, value in pairs if name == "account.open"),
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
@@ -221,7 +223,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         action_ = ApplyBundle(want.bundle_id)
         yield Step("agent.configure", f"configure {agent}", reason, action_, risk, Phase.AGENT)
-    changed = reason or lacks_code or seen.kept_aside or seen.goes_back or seen.unproven
+    elif seen.account_open:  # otherwise configuring closes it
+        yield account.close(agent, seen)
+    changed = reason or seen.account_open or lacks_code or seen.kept_aside or seen.goes_back or seen.unproven
     if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not verified since its last change")
     yield from state.last_steps(agent, want, seen)

@@ -239,6 +239,7 @@ def _subject(agent: Resolved) -> Subject:
         limited=agent.spec.network.closed,
         mounted=agent.place.traits.mounts_state,
         own_machine=not agent.place.traits.keeps_machine,
+        account="" if agent.without_root or agent.runtime.foreground else agent.spec.user.name,
         memory=agent.spec.machine.memory if "memory" in agent.spec.machine.model_fields_set else 0,
         ports=frozenset(ports.values()),
         health_port=frozenset(_health_port(agent.probes("").health)),

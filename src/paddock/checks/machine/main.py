@@ -78,9 +78,11 @@ def facts(question: Json, beside: Beside) -> Json | None:
 
 def early_looks(question: Json) -> dict[str, Callable[[], Any]]:
     """Return the functions that find facts which do not depend on the agent: they run while it starts."""
+    from paddock.checks.machine.login import login
     from paddock.checks.machine.shipped import code, configuration
 
     return {
+        "login": lambda: login(question["account"]),
         "code": lambda: code(question["tree"]),
         "configuration": lambda: configuration(question["etc"], question["files"]),
     }

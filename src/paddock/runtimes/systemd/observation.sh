@@ -2,6 +2,7 @@
 # Expects: $manager, $root, $state_link, $agent, $formers.
 . ./report.sh
 . ./formers.sh
+. ./systemd/closing.sh
 . ./systemd/manager.sh
 . ./systemd/units.sh
 
@@ -41,8 +42,10 @@ is_nixos() {
 report_account() { # of the current bundle, which belongs to root
     [ -e "$root/current/bundle.env" ] || return 0
     # shellcheck source=/dev/null # written by Paddock
-    report account "$(OWNER='' USER_UID='' GROUP_GID='' && . "$root/current/bundle.env" &&
-        echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")"
+    account=$(OWNER='' USER_UID='' GROUP_GID='' && . "$root/current/bundle.env" &&
+        echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")
+    report account "$account"
+    ! is_account_of_paddock "${account%%:*}" || ways_in "${account%%:*}" | report_lines account.open
 }
 
 observe_account() {
