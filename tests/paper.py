@@ -23,14 +23,7 @@ from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 
 Remembered = (
-    InstallPackages
-    | InstallCode
-    | ApplyBundle
-    | AwaitAnswer
-    | CloseAccount
-    | CreateContainer
-    | StartAgent
-    | StopAgent
+    InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CloseAccount | CreateContainer | StartAgent | StopAgent
 )
 
 

@@ -18,7 +18,7 @@ from paddock.run.verify import verify
 
 _REFUSED: Final = {"refused": "nobody answers"}
 _FACTS: Final = (
-    *("state", "lease", "ports", "memory", "isolation", "login"),
+    *("state", "lease", "ports", "memory", "limits", "isolation", "login"),
     *("listening", "company", "leaks", "configuration"),
 )
 LOOKS: Final[Mapping[str, Callable[[Deployment], object]]] = {

@@ -30,7 +30,19 @@ MACHINE: Final = [
     "paddock.runtimes.request",
     *(
         f"paddock.checks.machine.{name}"  # each may import the ones before it
-        for name in ("files", "processes", "output", "state", "shipped", "isolation", "login", "ports", "leaks", "main")
+        for name in (
+            "files",
+            "processes",
+            "output",
+            "state",
+            "shipped",
+            "isolation",
+            "limits",
+            "login",
+            "ports",
+            "leaks",
+            "main",
+        )
     ),
 ]
 _KINDS: Final[Mapping[type, str]] = {

@@ -102,9 +102,11 @@ def late_looks(question: Json, running: dict[str, Json], beside: Program | OSErr
         return quick
     from paddock.checks.machine.isolation import isolation
     from paddock.checks.machine.leaks import leaks
+    from paddock.checks.machine.limits import limits
 
     return {
         **quick,
+        "limits": lambda: limits(started),
         "isolation": lambda: {str(pid): isolation(pid) for pid in pids},
         "listening": lambda: listening(pids, alone=alone),
         "memory": memory,

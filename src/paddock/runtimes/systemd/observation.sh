@@ -26,6 +26,7 @@ observe_units() {
     done
     [ ! -e "$root/relaxed.conf" ] || report note \
         "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
+    [ ! -e "$root/limits.conf" ] || sed '/^\[/d' "$root/limits.conf" | report_lines limit
     case "$manager" in
         user) observe_account ;;
         system)
