@@ -153,7 +153,7 @@ def _limits(agent: Located, seen: AgentSeen | None) -> str | None:
     """The limits of the agent's units. An agent of an earlier version gets them with its next change."""
     if not agent.limits_units or seen is None or not seen.installed:
         return None
-    return " ".join(limits.in_force(seen.limits)) or "none until its next change"
+    return " ".join(limits.effective(seen.limits)) or "none until its next change"
 
 
 def _used(room: tuple[int, int]) -> str:

@@ -30,6 +30,6 @@ def in_words(machine: MachineSpec) -> str:
     return f"at most {memory}{cores}"
 
 
-def in_force(found: Sequence[str]) -> list[str]:
+def effective(found: Sequence[str]) -> list[str]:
     """Return the lines of a unit that count: of each name the last one."""
     return list({line.partition("=")[0]: line for line in found}.values())

@@ -22,6 +22,7 @@ link_limits() {
         return
     fi
     write_limits
+    # shellcheck disable=SC2153 # bundle.env sets it
     for unit in $UNITS; do
         mkdir -p "$units/$unit.d"
         ln -sf "$root/limits.conf" "$units/$unit.d/paddock-limits.conf"
