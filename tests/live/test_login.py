@@ -30,13 +30,15 @@ mkdir -p ~/.ssh
 [ -e ~/.ssh/own ] || ssh-keygen -q -t ed25519 -N '' -f ~/.ssh/own
 { echo "$STRANGER"; cat ~/.ssh/own.pub; } >~/.ssh/authorized_keys
 login="ssh -F /dev/null -i $HOME/.ssh/own -o BatchMode=yes -o StrictHostKeyChecking=no -o ConnectTimeout=5"
+loginctl enable-linger >/dev/null 2>&1 &
 while sleep 1; do
     $login -o UserKnownHostsFile=/dev/null web@127.0.0.1 'echo came in; grep NoNewPrivs /proc/self/status' >~/new 2>&1
     mv ~/new ~/said
-    loginctl enable-linger >/dev/null 2>&1
 done &
 exec python3 -m http.server 8123 --bind 127.0.0.1
 """
+# With it logind knows of logins, and starts a systemd for an account.
+PACKAGES = "apt-get update -qq && apt-get install -y -qq --no-install-recommends libpam-systemd >/dev/null 2>&1"
 # As an earlier version left it.
 OPEN = "usermod --expiredate '' --shell /bin/bash {0}"
 SAID = "cat /var/lib/paddock/web/home/said"
@@ -81,7 +83,9 @@ def stranger(tmp_path: Path) -> Stranger:
 def shared(node: Node) -> Iterator[str]:
     """A host with an ssh server, which others use too."""
     api = api_client(node)
-    yield container(node, api, VMID)
+    address = container(node, api, VMID)
+    node.shell(address, PACKAGES)
+    yield address
     destroy(api, VMID)
 
 
@@ -109,7 +113,7 @@ def test_neither_a_stranger_nor_the_agent_itself_logs_in(
     path = attacker(node, shared, stranger, egress)
     node.paddock("up", "-f", path)
     try:
-        wait_for(lambda: "came in" in node.shell(shared, f"{SAID} || true") or node.shell(shared, SAID) != "")
+        wait_for(lambda: node.shell(shared, f"{SAID} || true") != "")
         assert "came in" not in node.shell(shared, SAID)
         assert not stranger.gets_in(shared, "web")
         verified = " ".join(node.paddock("verify", "-f", path).stdout.split())
@@ -120,7 +124,8 @@ def test_neither_a_stranger_nor_the_agent_itself_logs_in(
         assert stranger.gets_in(shared, "web"), "the test would prove nothing"
         if egress == "open":
             wait_for(lambda: "came in\nNoNewPrivs:\t0" in node.shell(shared, SAID))
-        node.shell(shared, "systemctl start user@12000.service && touch /var/lib/systemd/linger/web")
+        node.shell(shared, "mkdir -p /var/lib/systemd/linger && touch /var/lib/systemd/linger/web")
+        node.shell(shared, "systemctl start user@12000.service")
         inside = subprocess.Popen(stranger.command(shared, "web", "echo in; exec sleep 600"), stdout=subprocess.PIPE)
         assert inside.stdout
         assert inside.stdout.readline() == b"in\n"
@@ -136,8 +141,9 @@ def test_neither_a_stranger_nor_the_agent_itself_logs_in(
         assert node.shell(shared, PID) == before, "closing the account needs no restart"
         assert not stranger.gets_in(shared, "web")
         assert inside.wait(timeout=15) != 0, "the login from before has ended"
-        assert node.shell(shared, "ls /var/lib/systemd/linger; systemctl is-active user@12000 || true") == "inactive\n"
-        assert "came-up" not in node.shell(shared, "systemctl start user@12000.service && echo came-up || true")
+        manager = "ls /var/lib/systemd/linger; systemctl is-active user@12000 || true"
+        wait_for(lambda: node.shell(shared, manager) in ("inactive\n", "failed\n"))
+        assert node.shell(shared, "systemctl start user@12000.service && echo started || true") == ""
         assert node.paddock("plan", "-f", path).stdout == "web: nothing to do\n"
     finally:
         node.paddock("down", "-f", path)
@@ -158,7 +164,9 @@ def test_root_and_verbs_still_enter_the_account(node: Node, shared: str, strange
 
 
 def test_hermes_plants_a_key_with_its_terminal_tool_and_nobody_gets_in(agent: Node, stranger: Stranger) -> None:
-    plant = f"mkdir -p ~/.ssh && echo {stranger.public} >~/.ssh/authorized_keys && chmod -R go= ~/.ssh && echo planted"
+    # Hermes itself asks a person before a command that names ~/.ssh, which an attacker does not write out.
+    write = f"d=.s && mkdir -p ${{d}}sh && echo {stranger.public} >${{d}}sh/authorized_keys"
+    plant = f"cd $HOME && umask 077 && {write} && echo planted"
     agent.ask(f"Remember: {FACT}")
     assert "planted" in agent.ask(f"Run: {plant}")
     try:
