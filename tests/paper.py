@@ -10,6 +10,7 @@ from paddock.plan.actions import (
     AgentAction,
     ApplyBundle,
     AwaitAnswer,
+    CloseAccount,
     CreateContainer,
     InstallCode,
     InstallPackages,
@@ -21,7 +22,9 @@ from paddock.plan.container import NOTHING_YET, ContainerSeen
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 
-Remembered = InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CreateContainer | StartAgent | StopAgent
+Remembered = (
+    InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CloseAccount | CreateContainer | StartAgent | StopAgent
+)
 
 
 class PaperSide:
@@ -58,7 +61,10 @@ def _after(agent: Located, action: Remembered, seen: AgentSeen) -> AgentSeen:
             assert isinstance(agent, Resolved)
             units = {f"paddock-{agent.name}.main.service": "active"}
             digest = agent.known_secrets.digest
-            return replace(seen, bundle_id=bundle_id, secrets=digest, state_of=agent.name, units=units)
+            changed = replace(seen, bundle_id=bundle_id, secrets=digest, state_of=agent.name, units=units)
+            return replace(changed, account_open=())
+        case CloseAccount():
+            return replace(seen, account_open=())
         case StartAgent() | StopAgent():
             state = "active" if isinstance(action, StartAgent) else "inactive"
             return replace(seen, units=dict.fromkeys(seen.units, state))

@@ -17,7 +17,7 @@ from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Paths
 from paddock.runtimes.isolation import Isolation
-from paddock.spec.egress import Endpoint
+from paddock.spec.egress import Endpoint, NetworkSpec
 
 STATE = "/var/lib/paddock/hermes"
 PATHS = Paths("/opt/paddock/.store", "/etc/paddock/hermes/current", STATE, f"{STATE}/home", STATE)
@@ -52,6 +52,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
         "confined": frozenset(Isolation),
         "mounted": True,
         "own_machine": True,
+        "account": "hermes",
         "ports": frozenset({8642}),
         **other,
     }
@@ -127,6 +128,14 @@ def test_a_quick_verification_has_the_cheap_checks_only() -> None:
         "health",
         "egress.closed",
     ]
+
+
+def test_an_agent_that_reaches_only_addresses_needs_no_open_name_server() -> None:
+    def asked_of(egress_list: list[str]) -> list[str]:
+        return [each.name for each in egress.checks("bee", NetworkSpec(egress=egress_list), [], [])]
+
+    assert asked_of([]) == asked_of(["10.0.0.0/8"]) == ["egress.closed"]
+    assert asked_of(["api.example.com"]) == ["egress.closed", "egress.open"]
 
 
 def test_every_check_fails_in_some_golden_case() -> None:

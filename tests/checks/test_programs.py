@@ -273,7 +273,14 @@ def test_the_other_looks_begin_while_the_agent_still_keeps_silent(agent: Agent, 
     asked = str(tmp_path / "asked")
     silent = f"import json, sys, time; json.load(sys.stdin); open({asked!r}, 'w'); time.sleep(9); print('{{}}')"
     beside = {"argv": PYTHON, "program": silent, "load": [], "questions": []}
-    every: dict[str, Any] = {"etc": str(tmp_path), "files": [], "tree": None, "env_files": [], "own_machine": False}
+    every: dict[str, Any] = {
+        "etc": str(tmp_path),
+        "files": [],
+        "tree": None,
+        "account": "",
+        "env_files": [],
+        "own_machine": False,
+    }
     every |= {"search": [], "skip": [], "logs": ["touch", f"{tmp_path}/looked"]}
     found = machine_facts(agent, tmp_path, all=True, inside=beside, **every)
     assert found

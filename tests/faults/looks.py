@@ -17,7 +17,10 @@ from paddock.run.verbs import plan
 from paddock.run.verify import verify
 
 _REFUSED: Final = {"refused": "nobody answers"}
-_FACTS: Final = ("state", "lease", "ports", "memory", "isolation", "listening", "company", "leaks", "configuration")
+_FACTS: Final = (
+    *("state", "lease", "ports", "memory", "limits", "isolation", "login"),
+    *("listening", "company", "leaks", "configuration"),
+)
 LOOKS: Final[Mapping[str, Callable[[Deployment], object]]] = {
     "status": lambda agent: table([Status.of(agent)]),
     "plan": plan,

@@ -108,6 +108,12 @@ def of_an_earlier_version(world: NodeWorld) -> None:
     world.node.machines.inside[address_of(CATTLE)] = AgentSeen(namesakes=namesakes)
 
 
+def with_an_open_account(world: NodeWorld) -> None:
+    """An earlier version made the account."""
+    inside = world.node.machines.inside
+    inside[address_of(CATTLE)] = replace(inside[address_of(CATTLE)], account_open=("it has not expired",))
+
+
 def engine(**changes: Any) -> Prepare:
     """Change what the machine reports about its engine."""
 
@@ -305,6 +311,7 @@ SCENARIOS = [
     node_up("other settings", with_agent(), machine={"cores": 3, "description": "new", "dns": ["9.9.9.9"]}),
     node_up("left out of backups", with_agent(), state={"backup": False}),
     node_up("an agent of an earlier version", after(with_agent(), of_an_earlier_version)),
+    node_up("an open account", after(with_agent(), with_an_open_account)),
     node_up("a pet without protection", after(with_agent(), without_protection)),
     node_up("an unfinished pet", killed(up, 1)),
     node_up("a surplus pet", after(with_agent(), second_pet)),

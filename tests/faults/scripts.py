@@ -206,6 +206,8 @@ def cases() -> Iterator[Case]:
     yield Case("claim for a restore", (of_machine.claim_for_restore(bee.agent, bee.paths, mounted=False), b""))
     claim = of_machine.claim_state(bee.agent, bee.spec.user, bee.paths, mounted=False)
     yield Case("claim existing files", (claim, b""), [folder])
+    opened = shell("usermod --expiredate '' --shell /bin/bash mallory")
+    yield Case("close the account", (of_machine.close_account(bee.paths), b""), [*ready, opened], kept=[note])
     yield Case("remove", (bee.remove(), b""), ready, kept=[note])
     forget = of_machine.delete_state(bee.agent, bee.paths)
     yield Case("forget", (forget, b""), [*ready, (bee.remove(), b"")])

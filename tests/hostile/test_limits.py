@@ -191,6 +191,7 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
         "etc": str(tmp_path),
         "files": ["large"],
         "tree": None,
+        "account": "",
         "ports": [],
         "alone": True,
         "env_files": [str(secrets)],

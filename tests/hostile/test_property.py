@@ -159,6 +159,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield machine_scripts.hold_lease(systemd.paths), b""
     for words in (("saved", "from=1", "to=2"), ("verified",), ("back", "why"), ("on",), ("ended",)):
         yield machine_scripts.record_upgrade(systemd.paths, *words), b""
+    yield machine_scripts.close_account(systemd.paths), b""
     yield systemd.stop(), b""
     yield systemd.start(), b""
     yield script("mounts.sh", ["54399", "54399", systemd.paths.home]), b""

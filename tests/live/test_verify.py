@@ -35,6 +35,7 @@ LINES = {
     *("health", "answer", "gateway", "connectors", "model", "model.offered", "managed", "databases", "listening"),
     *("listening.machine", "egress.closed"),
     *(f"isolation.{way}" for way in ("user", "capabilities", "privileges", "system_calls", "proc", "sys", "apparmor")),
+    "isolation.login",
     *("secrets.machine", "secrets.notes", "secrets.journal", "files.configuration", "files.code", "ports"),
 }
 

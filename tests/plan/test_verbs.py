@@ -126,6 +126,8 @@ def _as_line(step: Step) -> str:
         "system-service-on-nixos",
         "account-other-uid",
         "account-other-name",
+        "account-open",
+        "limits-with-other-settings",
     ],
 )
 def test_wording(case: str) -> None:

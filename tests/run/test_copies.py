@@ -72,6 +72,7 @@ def test_a_copy_shares_nothing_with_its_agent() -> None:
     assert copy.formers == ()
     assert copy.incoming
     assert ".hermes/cron" in copy.incoming.aside
+    assert ".ssh" in copy.incoming.aside
 
 
 def test_a_copy_reaches_only_the_stand_in_and_asks_for_no_names() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from paddock.checks.line import Line, Outcome
 from paddock.recipes.checks import Check, Connect
 from paddock.recipes.workload import Verdict
+from paddock.runtimes.egress import asks_names
 from paddock.spec.egress import Endpoint, NetworkSpec
 
 _METADATA: Final = Endpoint("169.254.169.254", 80)  # where clouds tell a machine its credentials
@@ -31,6 +32,8 @@ def checks(agent: str, network: NetworkSpec, reaches: Sequence[Endpoint], hosts:
         hint = f"the rules are not loaded: `paddock up`, or on the machine: systemctl restart 'paddock-{agent}.egress'"
         yield Check("egress.closed", Connect(_pairs(forbidden)), _closed, hint, quick=True)
     allowed = [endpoint for endpoint in reaches if endpoint.port is not None][:_MOST]
+    if not allowed and not asks_names(network, reaches):
+        return  # not even the name servers are open to it
     hint = f"the machine may not resolve the name: `journalctl -u 'paddock-{agent}.egress'` there tells why"
     yield Check("egress.open", Connect(_pairs(allowed)), _open, hint)
 

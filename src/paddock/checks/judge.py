@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from paddock.checks import asked, egress, exposure, isolation, shipped, state
+from paddock.checks import asked, egress, exposure, isolation, limits, login, shipped, state
 from paddock.checks.line import Line, Outcome
 from paddock.checks.subject import Subject
 from paddock.visible import one_line
@@ -17,7 +17,9 @@ _Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
 _QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease, "ports": exposure.ports}
 _ALL: Final[Mapping[str, _Judge]] = {
     "memory": state.memory,
+    "limits": limits.lines,
     "isolation": isolation.lines,
+    "login": login.lines,
     "listening": exposure.listening,
     "company": exposure.company,
     "leaks": exposure.leaks,

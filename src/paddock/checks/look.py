@@ -31,7 +31,19 @@ MACHINE: Final = [
     "paddock.runtimes.request",
     *(
         f"paddock.checks.machine.{name}"  # each may import the ones before it
-        for name in ("files", "processes", "output", "state", "shipped", "isolation", "ports", "leaks", "main")
+        for name in (
+            "files",
+            "processes",
+            "output",
+            "state",
+            "shipped",
+            "isolation",
+            "limits",
+            "login",
+            "ports",
+            "leaks",
+            "main",
+        )
     ),
 ]
 _KINDS: Final[Mapping[type, str]] = {
@@ -107,6 +119,7 @@ def question(
         "etc": paths.etc,
         "files": sorted(subject.files),
         "tree": subject.tree,
+        "account": subject.account,
         "ports": sorted({*subject.ports, *subject.health_port}),
         "alone": Isolation.ACCOUNT in subject.confined,
         "env_files": [f"{subject.root}/secrets.env", f"{subject.root}/generated.env"],

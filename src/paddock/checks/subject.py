@@ -26,7 +26,11 @@ class Subject:
     confined: frozenset[Isolation]
     mounted: bool  # the state is a volume
     own_machine: bool  # Paddock made the machine for this agent
+    account: str = ""  # on its machine, with root; empty if it runs as the account that supervises it
     memory: int = 0  # bytes that the file asks for; 0 if it says nothing
+    limits_units: bool = False  # its units share a host with others, and are limited
+    unit_memory: int = 0  # bytes that the file gives each of its units; 0 if it says nothing
+    unit_cores: int = 0
     ports: frozenset[int] = frozenset()  # ports that the agent listens on
     health_port: frozenset[int] = frozenset()  # the loopback port that health is asked on, usually the agent's own
     limited: bool = False  # the file limits the agent's connections

@@ -1,11 +1,13 @@
-"""The account of an agent on a machine that has one already. Pure."""
+"""The account of an agent on its machine. Pure."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from paddock.plan.step import Refusal
+from paddock.plan.actions import CloseAccount
+from paddock.plan.step import Phase, Refusal, Step
+from paddock.visible import one_line
 
 if TYPE_CHECKING:
     from paddock.plan.agent import AgentSeen, AgentWant
@@ -27,6 +29,13 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             what = f"{id_} {old[number]} is that of {kind} {old[name]}, and the file says {new[name]}"
         return Refusal(f"on the machine of {agent}, {what}", _hint(agent, want), code="account.changed")
     return None
+
+
+def close(agent: str, seen: AgentSeen) -> Step:
+    """Return the step that closes an account that an earlier Paddock made. The agent keeps running."""
+    reason = f"others could log in to it, with a key in a home that the agent writes to: {', '.join(seen.account_open)}"
+    title = f"close the account of {agent} to logins"
+    return Step("account.close", title, one_line(reason), CloseAccount(), phase=Phase.AGENT)
 
 
 def _hint(agent: str, want: AgentWant) -> str:

@@ -169,6 +169,11 @@ class RetireOrigin:
 
 
 @frozen
+class CloseAccount:
+    """Let nobody log in to the account that Paddock made for the agent. The agent keeps running."""
+
+
+@frozen
 class StopAgent:
     """Stop the agent's processes."""
 
@@ -237,6 +242,7 @@ AgentAction = (
     | ReceiveState
     | ExpectNewState
     | RetireOrigin
+    | CloseAccount
     | StopAgent
     | CheckDestination
     | SaveState

@@ -31,7 +31,7 @@ _RECORDS: Final = frozenset(
         *("holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade", "housing"),
-        *("account", "unit", "said", "engine", "info", "image", "container", "layer"),
+        *("account", "account.open", "unit", "limit", "said", "engine", "info", "image", "container", "layer"),
         *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
@@ -62,6 +62,7 @@ class AgentWant:
     version: str = ""  # of its code; empty if it has none of its own
     saves_to: str = ""  # where its state is saved before its version changes or another state takes its place
     saves_replaced: bool = False  # a state that is replaced is saved first
+    limits: str = ""  # of its units on a host, in words; empty if its machine or its container has the limits
     stand_in: bool = False  # it talks to a stand-in for its model, on its machine
     added: frozenset[str] = frozenset()  # packages that its template does not have
 
@@ -99,10 +100,12 @@ class AgentSeen:
     housing: Housing = Housing()  # what the current bundle runs in
     holder: str | None = None
     account: str = ""  # of the current bundle, in the form of the wanted one
+    account_open: Sequence[str] = ()  # what lets others log in to it, if Paddock made it
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
     # What the quick checks of `verify` need to know, if it was read at the same time. Plans do not depend on it.
     facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    limits: Sequence[str] = ()  # of its units, as lines of a unit
     said: str = ""  # the message of a unit that failed
     container: ContainerSeen = field(default_factory=ContainerSeen)
     left: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by engine: software in a container left behind
@@ -143,7 +146,9 @@ class AgentSeen:
             housing=Housing.from_record(values.get("housing", "")),
             holder=values.get("holder"),
             account=values.get("account", ""),
+            account_open=tuple(value for name, value in pairs if name == "account.open"),
             room=_two_numbers(values.get("room", "")),
+            limits=tuple(value for name, value in pairs if name == "limit"),
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
             left={engine: sorted({value for name, value in pairs if name == f"left.{engine}"}) for engine in engines},
@@ -217,11 +222,15 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
             reason = reason or "it gets a new container"
         elif reason:
             reason += "; its container stays, with the software installed in it"
+    if reason and want.limits and not seen.limits:
+        reason += f"; each of its units gets a limit: {want.limits}"
     if reason:
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         action_ = ApplyBundle(want.bundle_id)
         yield Step("agent.configure", f"configure {agent}", reason, action_, risk, Phase.AGENT)
-    changed = reason or lacks_code or seen.kept_aside or seen.goes_back or seen.unproven
+    elif seen.account_open:  # otherwise configuring closes it
+        yield account.close(agent, seen)
+    changed = reason or seen.account_open or lacks_code or seen.kept_aside or seen.goes_back or seen.unproven
     if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not verified since its last change")
     yield from state.last_steps(agent, want, seen)

@@ -29,6 +29,9 @@ from paddock.spec.models import AgentSpec
 # its state. This is the proof that it may be deleted without asking a person.
 _THROWAWAY: Final = "0drill-"
 
+# What lets somebody in or out of an account, beside what the kind of agent names.
+_LOGINS: Final = (".ssh",)
+
 _MODEL_PORT: Final = 18642  # on a machine of its own
 
 
@@ -70,7 +73,7 @@ def copy_of(agent: Deployment, name: str, incoming: Incoming | None = None, *, r
         model_gateway=agent.model_gateway if real_model else None,
         formers=(),
         beside_others=True,
-        incoming=replace(incoming, aside=tuple(keeping.acting)) if incoming else None,
+        incoming=replace(incoming, aside=(*_LOGINS, *keeping.acting)) if incoming else None,
         copy_of=agent,
         throwaway=name.startswith(_THROWAWAY),
         stand_in=stand_in,

@@ -24,6 +24,7 @@ from paddock.plan.actions import (
     CheckRootSize,
     CheckStateSize,
     ClaimState,
+    CloseAccount,
     CreateContainer,
     DeleteState,
     ExpectNewState,
@@ -151,6 +152,8 @@ class OnMachine:
             case StartStandIn():
                 if agent.stand_in:
                     agent.stand_in.start(reach())
+            case CloseAccount():
+                expect(reach(), "closing the agent's account to logins", machine.close_account(agent.paths))
             case StopAgent():
                 restoring.stop(agent, reach())
             case CheckDestination():

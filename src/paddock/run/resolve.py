@@ -27,8 +27,9 @@ from paddock.run.saved_states import destination_of_states
 from paddock.runtimes import Runtime, egress, runtime_for
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
+from paddock.runtimes.systemd import limits
 from paddock.secret import Secret
-from paddock.spec.models import AgentSpec
+from paddock.spec.models import AgentSpec, RuntimeName
 from paddock.spec.secrets import resolve as resolve_secrets
 
 
@@ -70,6 +71,11 @@ class Located(Deployment):
             return f"{found.version} from a package" if found.local else found.version
         container = self.runtime.container
         return f"{IMAGE}{container.image.name}" if container and container.brings_code else ""
+
+    @property
+    def limits_units(self) -> bool:
+        """Whether the agent's units have limits: they share a host with others."""
+        return self.place.traits.keeps_machine and self.spec.runtime is RuntimeName.SYSTEMD
 
     @property
     def packages(self) -> list[str]:
@@ -156,6 +162,7 @@ class Resolved(Located):
             version=self.version,
             saves_to=destination_of_states(self).shown if self.version or self._saves_replaced else "",
             saves_replaced=self._saves_replaced,
+            limits=limits.in_words(self.spec.machine) if self.limits_units else "",
             stand_in=self.stand_in is not None,
         )
 

@@ -10,6 +10,7 @@ from paddock import clock
 from paddock.checks import backup as backup_checks
 from paddock.counted import counted
 from paddock.frozen import frozen
+from paddock.plan.agent import AgentSeen
 from paddock.recipes.workload import Verdict
 from paddock.run.ask import healthy
 from paddock.run.backups_seen import BackupsAsked
@@ -24,6 +25,7 @@ from paddock.run.updates import newer_version
 from paddock.run.upgrading import GoesBack
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.run.version import running_version, version_in_file
+from paddock.runtimes.systemd import limits
 from paddock.spec.durations import in_words
 
 _UNITS: Final = ((40, "T"), (30, "G"), (20, "M"))
@@ -54,6 +56,7 @@ class Status:
     drill: str
     drift: str
     schedule: str | None = None  # the failure of the last scheduled backup; None if it did not fail
+    limits: str | None = None  # of the units on a host; None if there are none to have
     newer: str | None = None  # a version in the package index; None if it was not asked for
 
     @classmethod
@@ -90,13 +93,14 @@ class Status:
             backup=backup_checks.newest_in_words(asked.seen(), clock.now()),
             drill=backup_checks.drill_in_words(asked.seen(), clock.now()),
             drift=_drift(located, seen),
+            limits=_limits(located, inside),
             newer=newer_version(located, version or in_file or "") if updates else None,
         )
 
     @classmethod
     def of_remnant(cls, left: Left) -> Self:
         """Return the row for something that no agent of the file uses."""
-        unknown = {each.name: "-" for each in fields(cls) if each.name not in ("newer", "schedule")}
+        unknown = {each.name: "-" for each in fields(cls) if each.default is not None}
         found = left.remnant
         machine = found.machine or left.place
         known = {"place": left.place, "machine": machine, "status": found.status, "state": found.state}
@@ -144,6 +148,13 @@ def _drift(agent: Located, seen: Observation) -> str:
     steps = counted(len(plan.steps), "step") if plan.steps else ""
     notes = counted(len(plan.notes), "note") if plan.notes else ""
     return ", ".join(filter(None, (steps, notes))) or "-"
+
+
+def _limits(agent: Located, seen: AgentSeen | None) -> str | None:
+    """The limits of the agent's units. An agent of an earlier version gets them with its next change."""
+    if not agent.limits_units or seen is None or not seen.installed:
+        return None
+    return " ".join(limits.effective(seen.limits)) or "none until its next change"
 
 
 def _used(room: tuple[int, int]) -> str:

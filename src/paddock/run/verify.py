@@ -32,6 +32,7 @@ _SETTLE_SECONDS: Final = 30.0
 _PATIENCE: Final = 60.0  # seconds for the destination of backups to answer
 _LISTENING: Final = 3.0  # seconds that a request waits for the agent to listen, before its units are looked at
 _HEALTHY: Final = 15.0  # the same for the checks, which look at the units themselves
+_LIMITS: Final = frozenset({"memory", "cores"})
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -221,6 +222,7 @@ def _within(values: Mapping[str, Secret], text: str) -> list[str]:
 
 def _subject(agent: Resolved) -> Subject:
     ports = agent.spec.ports()
+    limits = {key: int(getattr(agent.spec.machine, key)) for key in agent.spec.machine.model_fields_set & _LIMITS}
     digests = {path: hashlib.sha256(file.content.encode()).hexdigest() for path, file in agent.bundle.files.items()}
     return Subject(
         agent=agent.name,
@@ -239,7 +241,11 @@ def _subject(agent: Resolved) -> Subject:
         limited=agent.spec.network.closed,
         mounted=agent.place.traits.mounts_state,
         own_machine=not agent.place.traits.keeps_machine,
-        memory=agent.spec.machine.memory if "memory" in agent.spec.machine.model_fields_set else 0,
+        account="" if agent.without_root or agent.runtime.foreground else agent.spec.user.name,
+        memory=0 if agent.limits_units else limits.get("memory", 0),
+        unit_memory=limits.get("memory", 0) if agent.limits_units else 0,
+        unit_cores=limits.get("cores", 0) if agent.limits_units else 0,
+        limits_units=agent.limits_units,
         ports=frozenset(ports.values()),
         health_port=frozenset(_health_port(agent.probes("").health)),
         exposed=frozenset(each.port or ports[name] for name, each in agent.spec.expose.items()),

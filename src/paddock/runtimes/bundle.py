@@ -41,6 +41,10 @@ class Bundle:
         text = "".join(f"{key}\n" for key in keys)
         return Bundle({**self.files, "people": BundleFile(text)}) if keys else self
 
+    def with_limits(self, lines: str) -> Bundle:
+        """Return the bundle with what the file limits of its units, if it limits anything."""
+        return Bundle({**self.files, "limits": BundleFile(lines)}) if lines else self
+
     def archive(self, secrets: Mapping[str, Secret], secret_files: Mapping[str, Secret]) -> bytes:
         """Return a tar with the bundle below ``bundle/``, and the secrets in ``secrets.env`` and ``secret-files/``."""
         buffer = io.BytesIO()

@@ -82,6 +82,11 @@ def claim_for_restore(agent: AgentId, paths: Paths, *, mounted: bool) -> Sequenc
     return script("claim_for_restore.sh", [paths.state, str(agent), "yes" if mounted else "", *folders])
 
 
+def close_account(paths: Paths) -> Sequence[str]:
+    """Return the argv that closes the account of an agent to logins, if Paddock made it. The agent keeps running."""
+    return script("systemd/close.sh", [paths.etc.removesuffix("/current")])
+
+
 def record_upgrade(paths: Paths, what: str, *lines: str) -> Sequence[str]:
     """Return the argv that records how far a change of the agent's version is, in its state."""
     return script("upgrade.sh", [paths.state, what, *lines])

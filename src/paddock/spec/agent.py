@@ -224,7 +224,7 @@ class AgentSpec(Model):
         description="what runs and supervises the agent: systemd, docker, podman or process",
     )
     machine: MachineSpec = Field(
-        MachineSpec.model_construct(), description="the machine the agent runs on, at a proxmox place"
+        MachineSpec.model_construct(), description="the machine the agent runs on; on a host the limits of its units"
     )
     state: StateSpec = Field(StateSpec.model_construct(), description="the agent's precious files: what it has learned")
     mounts: list[MountSpec] = Field(

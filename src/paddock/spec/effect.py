@@ -8,9 +8,11 @@ from typing import Any, Final, Self
 from paddock.frozen import frozen
 from paddock.spec.agent import AgentSpec, RuntimeName
 from paddock.spec.kinds import Mistake
+from paddock.spec.machine import MachineSpec
 from paddock.spec.place import PlaceSpec, Scope
 from paddock.spec.tree import Location
 
+_OF_A_UNIT: Final = ("memory", "cores")  # limits of an agent's units on a host
 _OF_A_VOLUME: Final = ("backup", "pet", "size", "storage", "volume")
 
 
@@ -52,7 +54,7 @@ class Shape:
     def without_effect(self) -> Iterator[Mistake]:
         """Yield the keys that have no effect in this shape, and why."""
         if self.on_host:
-            yield ("machine",), "machine needs a proxmox place; Paddock does not create hosts"
+            yield from self._of_a_machine()
             for key in _OF_A_VOLUME:
                 yield (
                     ("state", key),
@@ -67,6 +69,16 @@ class Shape:
             yield from self._of_an_account()
         for path, why in self.kind.without_effect.items():
             yield tuple(path.split(".")), why
+
+    def _of_a_machine(self) -> Iterator[Mistake]:
+        if self.runtime == RuntimeName.SYSTEMD:
+            for key in MachineSpec.model_fields:
+                if key not in _OF_A_UNIT:
+                    why = "needs a proxmox place; on a host only memory and cores apply, as limits of the agent's units"
+                    yield ("machine", key), why
+            return
+        more = "; container.memory and container.cpus limit the container" if self._in_container else ""
+        yield ("machine",), f"machine needs a proxmox place; Paddock does not create hosts{more}"
 
     def _of_an_account(self) -> Iterator[Mistake]:
         if not self._in_container:

@@ -90,13 +90,24 @@ class DnsSpec(Model):
 
 
 class MachineSpec(Model):
-    """The machine the agent runs on. Paddock destroys and recreates it; the state is kept."""
+    """The machine the agent runs on. Paddock destroys and recreates it; the state is kept.
+
+    On a host, with runtime systemd, only `memory` and `cores` apply.
+    """
 
     vmid: VmId | None = Field(None, description="the container's number; without it the first free one")
     hostname: Hostname | None = Field(None, description="host name; without it the agent's name")
     description: str | None = Field(None, description="text for the machine's notes, above Paddock's mark")
-    cores: int = Field(2, ge=1, le=8192, description="processor cores")
-    memory: Size = Field(Size.parse("2G"), description="memory")
+    cores: int = Field(
+        2,
+        ge=1,
+        le=8192,
+        description="processor cores; on a host, if given, a limit of each of the agent's units",
+    )
+    memory: Size = Field(
+        Size.parse("2G"),
+        description="memory; on a host a limit of each of the agent's units, 80% of the host's memory unless given",
+    )
     swap: SizeOrZero = Field(Size.parse("512M"), description="swap space; 0 for none")
     disk: Size = Field(Size.parse("8G"), description="size of the root disk; it can grow but not shrink")
     node: Hostname | None = Field(None, description="node of the cluster; without it the place's")

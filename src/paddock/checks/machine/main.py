@@ -78,9 +78,11 @@ def facts(question: Json, beside: Beside) -> Json | None:
 
 def early_looks(question: Json) -> dict[str, Callable[[], Any]]:
     """Return the functions that find facts which do not depend on the agent: they run while it starts."""
+    from paddock.checks.machine.login import login
     from paddock.checks.machine.shipped import code, configuration
 
     return {
+        "login": lambda: login(question["account"]),
         "code": lambda: code(question["tree"]),
         "configuration": lambda: configuration(question["etc"], question["files"]),
     }
@@ -100,9 +102,11 @@ def late_looks(question: Json, running: dict[str, Json], beside: Program | OSErr
         return quick
     from paddock.checks.machine.isolation import isolation
     from paddock.checks.machine.leaks import leaks
+    from paddock.checks.machine.limits import limits
 
     return {
         **quick,
+        "limits": lambda: limits(started),
         "isolation": lambda: {str(pid): isolation(pid) for pid in pids},
         "listening": lambda: listening(pids, alone=alone),
         "memory": memory,

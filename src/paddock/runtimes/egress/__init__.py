@@ -9,6 +9,7 @@ from typing import Final
 from paddock.recipes.workload import Workload
 from paddock.runtimes.egress.surroundings import is_address
 from paddock.runtimes.program import program
+from paddock.spec.egress import Endpoint, NetworkSpec
 from paddock.spec.models import AgentSpec
 
 PACKAGE: Final = "nftables"  # the Debian package with the program `nft`
@@ -31,7 +32,15 @@ def files(
         "internet": listed is None,
         "allowed": [[endpoint.host, endpoint.port] for endpoint in endpoints],
         "denied": list(neighbours),
-        # An agent that reaches only addresses asks for no names, and a name server is a way out of the machine.
-        "names": listed is None or any(not is_address(endpoint.host) for endpoint in endpoints),
+        "names": asks_names(spec.network, workload.reaches),
     }
     return {"egress.json": json.dumps(configuration, indent=2) + "\n", "egress.py": program(*MODULES)}
+
+
+def asks_names(network: NetworkSpec, reaches: Sequence[Endpoint]) -> bool:
+    """Whether name servers are open to the agent.
+
+    An agent that reaches only addresses asks for no names, and a name server is a way out of the machine.
+    """
+    listed = network.listed
+    return listed is None or any(not is_address(endpoint.host) for endpoint in (*listed, *reaches))

@@ -82,9 +82,9 @@ class Engine:
         name, required, search = self._units.unit("container"), self._units.required, self._units.search
         described = (self.agent.name, container.engine, required, self.paths.etc, search)
         units = {name: unit(*described, rendered.processes)}
-        limits = self._units.limits(workload, self.spec.user.uid, neighbours)
+        filters = self._units.filters(workload, self.spec.user.uid, neighbours)
         more = container.variables(rendered)
-        framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, limits=limits, more=more)
+        framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, filters=filters, more=more)
         files = {
             **container.files(workload),
             "start": text(start),

@@ -2,6 +2,7 @@
 # Expects: $root, $AGENT, $OWNER (USER:GROUP), $USER_UID, $GROUP_GID.
 . ./fail.sh
 . ./names.sh
+. ./systemd/closing.sh
 
 # With another uid or gid than the file says, the state would belong to another account.
 have_account() {
@@ -22,6 +23,8 @@ have_account() {
         [ -n "$found" ] || fail 78 "there is no $2 $3 on the machine, and the file says user: {create: false}"
         [ -z "${4-}" ] || [ "$found" = "$4" ] || fail 78 "the $2 $3 has the number $found here, and the file says $4"
     done
+    # sysusers.conf has another shell: its text is older than this, and a change of it would restart every agent.
+    close_account "${OWNER%:*}"
 }
 
 # An account is for one agent: another agent with the same account could read and change this agent's memory. The other

@@ -2,6 +2,7 @@
 # Expects: set -eu; umask 077; $manager, $root, $id; stdin, a tar of bundle/, secrets.env and secret-files/.
 . ./receive.sh
 . ./versions.sh
+. ./systemd/limits.sh
 . ./systemd/manager.sh
 . ./systemd/prepare.sh
 . ./systemd/programs.sh
@@ -61,6 +62,7 @@ link_units() {
     done
     ln -sf "$root/current/units/$LEASE" "$units/$target.wants/$LEASE"
     link_relaxed
+    link_limits
     if [ -n "$linked" ] || ! are_loaded; then systemctl daemon-reload; fi
 }
 

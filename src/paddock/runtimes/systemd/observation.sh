@@ -2,6 +2,7 @@
 # Expects: $manager, $root, $state_link, $agent, $formers.
 . ./report.sh
 . ./formers.sh
+. ./systemd/closing.sh
 . ./systemd/manager.sh
 . ./systemd/units.sh
 
@@ -25,6 +26,7 @@ observe_units() {
     done
     [ ! -e "$root/relaxed.conf" ] || report note \
         "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
+    [ ! -e "$root/limits.conf" ] || sed '/^\[/d' "$root/limits.conf" | report_lines limit
     case "$manager" in
         user) observe_account ;;
         system)
@@ -41,8 +43,10 @@ is_nixos() {
 report_account() { # of the current bundle, which belongs to root
     [ -e "$root/current/bundle.env" ] || return 0
     # shellcheck source=/dev/null # written by Paddock
-    report account "$(OWNER='' USER_UID='' GROUP_GID='' && . "$root/current/bundle.env" &&
-        echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")"
+    account=$(OWNER='' USER_UID='' GROUP_GID='' && . "$root/current/bundle.env" &&
+        echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")
+    report account "$account"
+    ! is_account_of_paddock "${account%%:*}" || ways_in "${account%%:*}" | report_lines account.open
 }
 
 observe_account() {

@@ -2,6 +2,7 @@
 # Expects: set -eu; $manager, $root, $STORE, $AGENT.
 . ./lock.sh
 . ./versions.sh
+. ./systemd/closing.sh
 . ./systemd/manager.sh
 . ./systemd/programs.sh
 . ./systemd/units.sh
@@ -17,6 +18,7 @@ remove_agent() {
     done
     drop_table "$AGENT"
     systemctl daemon-reload
+    [ "$manager" != system ] || close_account_of_bundle # it stays on the machine, with its home in the state
     drop_programs
     expect_no_state "$root"
     rm -rf --one-file-system "$root"

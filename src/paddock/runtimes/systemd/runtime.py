@@ -14,7 +14,7 @@ from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.shell import script, text
-from paddock.runtimes.systemd import account
+from paddock.runtimes.systemd import account, limits
 from paddock.runtimes.systemd.confine import Confinement, word
 from paddock.runtimes.systemd.mounts import Mounts
 from paddock.spec.agent_id import AgentId
@@ -98,10 +98,11 @@ class Systemd:
     ) -> Bundle:
         seen = Mounts(self.spec.mounts, mounted)
         units = {self.unit(process.name): self._process_unit(process, seen) for process in workload.processes}
-        limits = self.limits(workload, self.spec.user.name, neighbours)
-        return self.bundle_of(units, workload, tree, mounted=mounted, limits=limits)
+        filters = self.filters(workload, self.spec.user.name, neighbours)
+        found = self.bundle_of(units, workload, tree, mounted=mounted, filters=filters)
+        return found if mounted else found.with_limits(limits.lines(self.spec.machine))
 
-    def limits(self, workload: Workload, user: str | int, neighbours: Sequence[str]) -> Mapping[str, str]:
+    def filters(self, workload: Workload, user: str | int, neighbours: Sequence[str]) -> Mapping[str, str]:
         """Return the files that limit the connections of an account; none if the file does not limit them."""
         if not self.spec.network.closed:
             return {}
@@ -124,10 +125,10 @@ class Systemd:
         tree: str | None,
         *,
         mounted: bool,
-        limits: Mapping[str, str],
+        filters: Mapping[str, str],
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Bundle:
-        """Return a bundle of these units, with account, directories, lease and limits of connections.
+        """Return a bundle of these units, with account, directories, lease and filters of connections.
 
         ``more`` has variables for scripts.
         """
@@ -142,7 +143,7 @@ class Systemd:
             "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
-            **({"EGRESS": self.unit("egress")} if limits else {}),
+            **({"EGRESS": self.unit("egress")} if filters else {}),
             "UNITS": " ".join(units),
             "GENERATED": " ".join(workload.generated),
             "PROGRAMS": " ".join(program.name for program in workload.programs),
@@ -154,8 +155,8 @@ class Systemd:
             **({} if self.home else {"sysusers.conf": account.sysusers(agent.name, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
-            **({f"units/{self.unit('egress')}": self._egress_unit(list(units))} if limits else {}),
-            **limits,
+            **({f"units/{self.unit('egress')}": self._egress_unit(list(units))} if filters else {}),
+            **filters,
             **{f"units/{name}": content for name, content in units.items()},
             **statefiles.rendered(workload),
         }
