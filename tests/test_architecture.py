@@ -140,6 +140,16 @@ def test_only_the_http_gate_notifications_and_the_trial_of_a_model_import_httpx(
     assert users == {"places/proxmox/client.py", "run/model_trial.py", "run/notify.py", "__main__.py"}
 
 
+def test_only_the_download_of_code_follows_redirects() -> None:
+    """An agent, or a server that it controls, could lead a request with a key elsewhere."""
+    following = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if re.search(r"\burlopen\b|\bfollow_redirects\b|build_opener\((?!NoRedirects\b)", path.read_text())
+    }
+    assert following == {"runtimes/sources.py"}
+
+
 def test_places_wait_and_measure_with_the_clock_that_tests_replace() -> None:
     for path in in_room("places"):
         assert not re.search(r"\btime\.(sleep|monotonic)\b|\bdatetime\.now\b", path.read_text()), path

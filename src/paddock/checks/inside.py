@@ -65,7 +65,8 @@ def ask(question: Json) -> Json:
 
         question["headers"]["Authorization"] = "Basic " + base64.b64encode(secret.encode()).decode()
         secret = None
-    return request(question, secret, proxies=True)
+    # Only the agent itself gets a key at its own ports. Root may listen for it in a container.
+    return request(question, secret, proxies=True, owners=[os.geteuid()] if name and question["own"] else ())
 
 
 def plainly(question: Json) -> Json | None:
