@@ -12,7 +12,7 @@ from paddock.runtimes.program import program
 from paddock.spec.models import AgentSpec
 
 PACKAGE: Final = "nftables"  # the Debian package with the program `nft`
-MODULES: Final = [f"paddock.runtimes.egress.{name}" for name in ("ruleset", "surroundings", "guard")]
+MODULES: Final = [f"paddock.runtimes.egress.{name}" for name in ("ruleset", "surroundings", "storage", "guard")]
 
 
 def files(
