@@ -128,9 +128,9 @@ def test_only_the_gates_start_processes() -> None:
         if re.search(r"\bimport subprocess\b|\bos\.(system|exec|spawn|popen)", path.read_text())
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
-    # agent's machine: the programs of verify, the test of a code tree, and the guard of its connections.
+    # agent's machine: the programs of verify, the test of a code tree, and those that limit its connections.
     elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py", "runtimes/egress/guard.py"}
-    elsewhere |= {"imports/commands.py"}
+    elsewhere |= {"imports/commands.py", "runtimes/egress/families.py"}
     assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 

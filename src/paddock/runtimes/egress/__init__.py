@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib import resources
 from typing import Final
 
 from paddock.recipes.workload import Workload
@@ -18,7 +19,7 @@ MODULES: Final = [f"paddock.runtimes.egress.{name}" for name in ("ruleset", "sur
 def files(
     table: str, spec: AgentSpec, user: str | int, workload: Workload, neighbours: Sequence[str]
 ) -> dict[str, str]:
-    """Return the files of a bundle for an agent whose connections are limited: the program and its configuration.
+    """Return the files of a bundle for an agent whose connections are limited: two programs and a configuration.
 
     ``user`` is the name or the number of the agent's account on the machine. ``neighbours`` are hosts that neither the
     internet nor a host name includes.
@@ -34,4 +35,6 @@ def files(
         # An agent that reaches only addresses asks for no names, and a name server is a way out of the machine.
         "names": listed is None or any(not is_address(endpoint.host) for endpoint in endpoints),
     }
-    return {"egress.json": json.dumps(configuration, indent=2) + "\n", "egress.py": program(*MODULES)}
+    families = (resources.files(__package__) / "families.py").read_text(encoding="utf-8")
+    configured = json.dumps(configuration, indent=2) + "\n"
+    return {"egress.json": configured, "egress.py": program(*MODULES), "families.py": families}
