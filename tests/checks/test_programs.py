@@ -295,7 +295,7 @@ def test_a_connection_that_the_kernel_makes_is_reported(agent: Agent, monkeypatc
     def standing_in(family: int, kind: int, protocol: int = 0, fileno: int | None = None) -> socket.socket:
         return plain(2 if family == 43 else family, kind, 0 if protocol == 256 else protocol, fileno)
 
-    monkeypatch.setattr(inside.socket, "socket", standing_in)
+    monkeypatch.setattr("paddock.checks.inside.socket.socket", standing_in)
     reached = inside.kernel_connection(["127.0.0.1", port])
     assert reached == {"host": "127.0.0.1", "port": port, "protocol 256": None, "family 43": None}
     refused = inside.kernel_connection(["127.0.0.1", 1])

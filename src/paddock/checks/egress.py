@@ -10,6 +10,7 @@ from typing import Any, Final
 from paddock.checks.line import Line, Outcome
 from paddock.recipes.checks import Check, Connect
 from paddock.recipes.workload import Verdict
+from paddock.runtimes.egress.surroundings import is_address
 from paddock.spec.egress import Endpoint, NetworkSpec
 
 _METADATA: Final = Endpoint("169.254.169.254", 80)  # where clouds tell a machine its credentials
@@ -33,9 +34,11 @@ def checks(agent: str, network: NetworkSpec, reaches: Sequence[Endpoint], hosts:
         hint = f"the rules are not loaded: `paddock up`, or on the machine: systemctl restart 'paddock-{agent}.egress'"
         yield Check("egress.closed", Connect(_pairs(forbidden)), _closed, hint, quick=True)
         yield Check("egress.kernel", Connect(_pairs(forbidden), kernel=True), _closed_to_the_kernel, hint)
-    allowed = [endpoint for endpoint in reaches if endpoint.port is not None][:_MOST]
+    named = [*reaches, *(network.listed or ())]
+    allowed = [endpoint for endpoint in named if endpoint.port is not None and "/" not in endpoint.host][:_MOST]
     hint = f"the machine may not resolve the name: `journalctl -u 'paddock-{agent}.egress'` there tells why"
-    yield Check("egress.open", Connect(_pairs(allowed)), _open, hint)
+    if allowed or network.listed is None or not all(is_address(endpoint.host) for endpoint in named):
+        yield Check("egress.open", Connect(_pairs(allowed)), _open, hint)
 
 
 def lines(limited: bool) -> Iterator[Line]:
