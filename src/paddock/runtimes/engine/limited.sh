@@ -1,5 +1,4 @@
-# Library: limit the agent's sockets to the kinds that the rules for its connections see, and refuse to start in a
-# container in which these rules would have no effect.
+# Library: limits in a container: kinds of sockets, and no start where the rules for connections would have no effect.
 # Expects: $here, the current bundle; $root; /proc of the container.
 
 # The rules are for the agent's number of a user in the machine's network. The machine wrote down both in $root/namespaces.
