@@ -62,7 +62,9 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as client:
         client.send(b"x")
         client.recv(1)
         time.sleep(0.05)
-    found["paths"] = client.getsockopt(284, 1, 64)[0]  # SOL_MPTCP, MPTCP_INFO
+    # Established connections of this network to 10.1.1.1, port 9000.
+    rows = [line.split() for line in open("/proc/net/tcp")]
+    found["paths"] = sum(row[2:4] == ["0101010A:2328", "01"] for row in rows)
 said = json.dumps(found)
 if len(sys.argv) > 1:
     open(sys.argv[1], "w").write(said)
@@ -85,7 +87,7 @@ def led_elsewhere(root: Callable[[str], str]) -> Iterator[None]:
 
 def is_open(found: dict[str, Any]) -> bool:
     """Whether an attack succeeded in all that this kernel has."""
-    return {1, 2, 10, 16} < set(found["families"]) and found["ring"] != errno.EPERM and found["paths"] == 1
+    return {1, 2, 10, 16} < set(found["families"]) and found["ring"] != errno.EPERM and found["paths"] > 0
 
 
 def is_limited(found: dict[str, Any]) -> bool:
