@@ -140,9 +140,9 @@ def test_only_the_gates_start_processes() -> None:
         if re.search(r"\bimport subprocess\b|\bos\.(system|exec|spawn|popen)", path.read_text())
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
-    # agent's machine: the programs of verify, the test of a code tree, and the guard of its connections.
+    # agent's machine: the programs of verify, the test of a code tree, and those that limit its connections.
     elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py", "runtimes/egress/guard.py"}
-    elsewhere |= {"imports/commands.py"}
+    elsewhere |= {"imports/commands.py", "runtimes/egress/families.py"}
     assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 
@@ -162,6 +162,16 @@ def test_what_others_have_written_is_read_by_the_bounded_reader() -> None:
     elsewhere = {"checks/inside.py", "run/databases.py", "run/relay.py", "run/standin.py", "backups/restic.py"}
     elsewhere |= {path for path in found if path.startswith("checks/machine/")}
     assert found == own | elsewhere
+
+
+def test_only_the_download_of_code_follows_redirects() -> None:
+    """An agent, or a server that it controls, could lead a request with a key elsewhere."""
+    following = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if re.search(r"\burlopen\b|\bfollow_redirects\b|build_opener\((?!NoRedirects\b)", path.read_text())
+    }
+    assert following == {"runtimes/sources.py"}
 
 
 def test_places_wait_and_measure_with_the_clock_that_tests_replace() -> None:

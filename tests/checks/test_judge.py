@@ -13,11 +13,12 @@ from cases import DATA, agrees, golden, read_case
 from paddock.checks import asked, egress, judge, sockets
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.subject import Subject
+from paddock.recipes.checks import Connect
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Paths
 from paddock.runtimes.isolation import Isolation
-from paddock.spec.egress import Endpoint, NetworkSpec
+from paddock.spec.egress import Endpoint
 
 STATE = "/var/lib/paddock/hermes"
 PATHS = Paths("/opt/paddock/.store", "/etc/paddock/hermes/current", STATE, f"{STATE}/home", STATE)
@@ -130,12 +131,23 @@ def test_a_quick_verification_has_the_cheap_checks_only() -> None:
     ]
 
 
-def test_an_agent_that_reaches_only_addresses_needs_no_open_name_server() -> None:
-    def asked_of(egress_list: list[str]) -> list[str]:
-        return [each.name for each in egress.checks("bee", NetworkSpec(egress=egress_list), [], [])]
-
-    assert asked_of([]) == asked_of(["10.0.0.0/8"]) == ["egress.closed"]
-    assert asked_of(["api.example.com"]) == ["egress.closed", "egress.open"]
+@pytest.mark.parametrize(
+    ("listed", "reaches", "tried"),
+    [
+        # Without endpoints, the first name server is tried.
+        ("internet", [], [()]),
+        (["models.example"], [], [()]),
+        (["10.0.0.5:4000", "10.1.0.0/16:80"], [], [(("10.0.0.5", 4000),)]),
+        (["10.0.0.5"], [Endpoint("192.0.2.9", 4000)], [(("192.0.2.9", 4000),)]),
+        # An agent that reaches only addresses does not reach the name server.
+        (["10.1.0.0/16"], [], []),
+        ([], [], []),
+    ],
+)
+def test_an_endpoint_that_has_to_be_open_is_tried(listed: Any, reaches: list[Endpoint], tried: list[Any]) -> None:
+    network = HermesSpec.model_validate({**AGENT, "network": {"egress": listed}}).network
+    found = [check.question for check in egress.checks("a", network, reaches, []) if check.name == "egress.open"]
+    assert [tuple(question.endpoints) for question in found if isinstance(question, Connect)] == tried
 
 
 def test_every_check_fails_in_some_golden_case() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from paddock.checks import inside
 from paddock.checks.look import INSIDE as MODULES
 from paddock.checks.look import machine_program
 from paddock.runtimes.program import on_demand
@@ -287,3 +289,21 @@ def test_the_other_looks_begin_while_the_agent_still_keeps_silent(agent: Agent, 
     assert found["inside"]["found"] == {}
     waited = (tmp_path / "looked").stat().st_mtime - (tmp_path / "asked").stat().st_mtime
     assert 4 < waited < 9
+
+
+def test_a_connection_that_the_kernel_makes_is_reported(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few kernels have SMC, so plain sockets stand for its two kinds here; without them there is an error number."""
+    port = agent.server_address[1]
+    endpoints = {"kind": "connect", "kernel": True, "endpoints": [["127.0.0.1", port]]}
+    [found] = answers([endpoints])
+    assert set(found["content"][0]) == {"host", "port", "protocol 256", "family 43"}
+    plain = socket.socket
+
+    def standing_in(family: int, kind: int, protocol: int = 0, fileno: int | None = None) -> socket.socket:
+        return plain(2 if family == 43 else family, kind, 0 if protocol == 256 else protocol, fileno)
+
+    monkeypatch.setattr("paddock.checks.inside.socket.socket", standing_in)
+    reached = inside.kernel_connection(["127.0.0.1", port])
+    assert reached == {"host": "127.0.0.1", "port": port, "protocol 256": None, "family 43": None}
+    refused = inside.kernel_connection(["127.0.0.1", 1])
+    assert refused["protocol 256"] == refused["family 43"] == errno.ECONNREFUSED

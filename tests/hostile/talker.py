@@ -111,9 +111,9 @@ sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
 {before}
 agent = SimpleNamespace(name="bee")
 talk = HermesConversation({agent.url!r}, "API_SERVER_KEY")
-paths = SimpleNamespace(etc={str(etc / "current")!r})
+runtime = SimpleNamespace(paths=SimpleNamespace(etc={str(etc / "current")!r}), owners=[])
 try:
-    with ctrl_c_stays_here(), channel(LocalGuest(), paths) as opened:
+    with ctrl_c_stays_here(), channel(LocalGuest(), runtime) as opened:
         chat = ChatOf(agent, opened, talk)
         Dialogue("bee", chat, Reporter().of("bee"), terminal={terminal}).hold(Past("chat-1"))
     print("the conversation has ended.", flush=True)

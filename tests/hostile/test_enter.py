@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -36,8 +36,9 @@ def plant(ground: Machine, home: str) -> None:
     assert ground.exists(f"{home}/.local/bin/setpriv"), "the attack did not run"
 
 
-def test_a_planted_program_does_not_run_as_root_when_root_enters(ground: Machine) -> None:
-    runtime = agents.systemd()
+@pytest.mark.parametrize("egress", ["open", []], ids=["open", "limited"])
+def test_a_planted_program_does_not_run_as_root_when_root_enters(ground: Machine, egress: Any) -> None:
+    runtime = agents.systemd(network={"egress": egress})
     agents.installed(ground, runtime)
     plant(ground, runtime.paths.home)
     result = ground.run(runtime.enter(["/bin/sh", "-c", 'echo "$(/usr/bin/id -u) $PATH $KEY"']))

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from levels import slow_proof
+from live.kernel_paths import ALLOWED, ATTACK, is_limited, is_open, led_elsewhere
 from live.manual import api_client, container, destroy, reboot
 from live.node import Node, wait_for
 from live.test_lease import by_ssh
@@ -139,6 +140,61 @@ def test_the_table_outlives_flushes_and_boots_and_without_it_the_agent_does_not_
             node.shell(machine, "chmod 755 $(readlink -f /usr/sbin/nft)")
             wait_for(lambda: node.shell(machine, active).strip() == "active")
             assert set(probe(node, path, *closed).values()) <= REFUSED
+    finally:
+        node.paddock("down", "-f", path)
+
+
+def test_code_in_the_units_of_agents_gets_nowhere_by_the_kernel(node: Node, neighbour: str) -> None:
+    tree = by_ssh(node, neighbour)
+    for name, port in (("web", 8123), ("shop", 8124)):
+        found = f"/var/lib/paddock/{name}/home/found"
+        tree["agents"][name] = {
+            "kind": "service",
+            "place": "box",
+            "command": ["python3", "-c", ATTACK, found, str(port)],
+            "health": {"port": port},
+            "user": {"name": name, "uid": 12000 + port},
+        }
+    del tree["agents"]["hermes"]
+
+    def found_by(name: str) -> dict[str, Any]:
+        return dict(json.loads(node.shell(neighbour, f"cat /var/lib/paddock/{name}/home/found")))
+
+    try:
+        with led_elsewhere(lambda script: node.shell(neighbour, script)):
+            for egress, held in (("open", is_open), ([ALLOWED], is_limited)):
+                for agent in tree["agents"].values():
+                    agent["network"] = {"egress": egress}
+                path = str(node.write("kernel.yaml", tree))
+                node.paddock("up", "-f", path)
+                for name in tree["agents"]:
+                    assert held(found_by(name)), (egress, found_by(name))
+                    said = node.paddock("exec", name, "-f", path, "--", "python3", "-c", ATTACK).stdout
+                    assert held(json.loads(said)), (egress, said)
+            assert node.paddock("verify", "-f", path).stdout.count("✓ egress.kernel") == 2
+    finally:
+        node.paddock("down", "-f", path)
+
+
+@slow_proof
+def test_code_in_the_unit_of_hermes_gets_nowhere_by_the_kernel(node: Node) -> None:
+    unit, found = f"{TABLE}.gateway.service", "/var/lib/paddock/hermes/home/found"
+    post = f"ExecStartPost=python3 /usr/local/lib/attack.py {found}"
+    restart = f"systemctl daemon-reload; systemctl restart {unit}"
+    try:
+        for egress, held in (("open", is_open), ([ALLOWED], is_limited)):
+            path = with_egress(node, egress)
+            node.paddock("up", "-f", path)
+            machine = node.status()["address"]
+            with led_elsewhere(lambda script: node.shell(machine, script)):  # noqa: B023
+                folder = f"/etc/systemd/system/{unit}.d"
+                node.shell(machine, f"cat >/usr/local/lib/attack.py <<'END'\n{ATTACK}\nEND\nmkdir -p {folder}")
+                node.shell(machine, f"printf '[Service]\\n{post}\\n' >{folder}/attack.conf; {restart}")
+                try:
+                    said = json.loads(node.shell(machine, f"cat {found}"))
+                finally:
+                    node.shell(machine, f"rm -r {folder} /usr/local/lib/attack.py; {restart}")
+                assert held(said), (egress, said)
     finally:
         node.paddock("down", "-f", path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import re
 import shlex
 import socket
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from levels import slow_proof
-from live.engine_host import Host, host, machine, web
+from live.engine_host import SERVICE, Host, host, machine, web
+from live.kernel_paths import ALLOWED, ATTACK, is_limited, is_open, led_elsewhere
 from live.node import wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.recipes.hermes.launch import REFUSED
@@ -97,7 +99,18 @@ def limits_a_container(web: Host) -> None:
         wait_for(web.runs)
         assert web.inside(probe).split() == _CLOSED * len(around)
 
+        web.agent["command"] = ["python3", "-c", ATTACK, "/data/found", "8123"]
+        with led_elsewhere(web.root):
+            for egress, held in (([ALLOWED], is_limited), ("open", is_open)):
+                web.agent["network"] = {"egress": egress}
+                web.up()
+                assert web.id() == before
+                assert held(json.loads(web.inside("cat /data/found"))), egress
+                assert held(json.loads(web.inside(shlex.join(["python3", "-c", ATTACK])))), egress
+                assert ("✓ egress.kernel" in web.paddock("verify").stdout) == (held == is_limited)
+
         del web.agent["network"]
+        web.agent["command"] = SERVICE["command"]
         web.up()
         assert web.inside(f"{probe} | sort -u") == "0"
         assert web.root("nft list tables | grep paddock || true") == ""

@@ -268,6 +268,35 @@ def test_a_taken_port_stops_the_unit_without_restarts(bench: Bench) -> None:
     bench.wait_until_healthy()
 
 
+# Listens on the agent's port, and notes the keys that it is sent.
+KEEPER = """
+import http.server
+class Keeper(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        open("/tmp/keys", "a").write(self.headers["Authorization"] + "\\n")
+        self.send_error(500)
+    def log_message(self, *words):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", 8642), Keeper).serve_forever()
+"""
+
+
+def test_a_program_of_another_user_on_the_agents_port_gets_no_key(bench: Bench) -> None:
+    idle = f"mkdir {DROP_IN} && printf '[Service]\\nExecStart=\\nExecStart=sleep 1000\\n' >{DROP_IN}/idle.conf"
+    mend = f"systemctl stop keeper; rm -rf {DROP_IN} /tmp/keys; systemctl daemon-reload; systemctl restart {GATEWAY}"
+    start = "rm -f /tmp/keys; cat >/run/keeper.py <<'END'\n" + KEEPER + "END\n"
+    with bench.broken(f"{idle} && systemctl daemon-reload && systemctl restart {GATEWAY}", mend):
+        for user, keys in (("nobody", 0), ("hermes", 1)):
+            run = f"systemd-run --quiet --unit keeper --uid {user} python3 /run/keeper.py && sleep 1"
+            bench.root(start + run)
+            said = bench.node.paddock("ask", "hermes", "Hello.", *IMPATIENT, fails=True).stderr
+            found = bench.root("cat /tmp/keys 2>/dev/null || true").split("\n")[:-1]
+            assert len(found) == keys, (user, found)
+            assert ("who is not the agent's; the key was not sent" in said) == (user == "nobody"), said
+            bench.root("systemctl stop keeper")
+    bench.wait_until_healthy()
+
+
 @slow_proof
 def test_up_reports_a_wrong_address_of_the_model_as_a_failed_check(bench: Bench) -> None:
     wrong = "agents.hermes.settings.providers.standin.base_url=http://127.0.0.1:9/v1"

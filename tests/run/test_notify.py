@@ -43,6 +43,12 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append((self.path, self.headers["Content-Type"], json.loads(body)))
         self.send_response(self.server.status)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.server.requests.append((self.path, "", None))
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *words: object) -> None: ...
@@ -102,6 +108,18 @@ def test_a_failed_backup_is_posted_to_the_url(
     assert "nobody was notified of this: the URL in `notify` cannot be reached: " in said.err
     assert f"error: {FAILURE}" in said.err
     assert "T0-secret-part" not in said.err + json.dumps(journaled())
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_notification_is_not_sent_to_where_its_server_points(
+    folder: Path, server: Server, paddock: Paddock, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("HOOK", f"http://127.0.0.1:{server.server_port}/hook")
+    write(folder, "{url: {env: HOOK}}")
+    server.status = status
+    said = paddock("backup", "hermes")
+    assert [path for path, _, _ in server.requests] == ["/hook"]
+    assert f"nobody was notified of this: the URL in `notify` answered {status}" in said.err
 
 
 def test_a_failed_backup_is_told_to_the_command(folder: Path, paddock: Paddock) -> None:

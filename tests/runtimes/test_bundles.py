@@ -60,7 +60,8 @@ def package_files() -> Iterator[tuple[str, str]]:
     for path in sorted((folder / "runtimes").rglob("*.sh")):
         name = str(path.relative_to(folder / "runtimes"))
         yield f"runtimes/{name}", shell.text(name)
-    for path in [*sorted((folder / "recipes").rglob("launch.py")), folder / "runtimes/loopback.py"]:
+    programs = [folder / "runtimes/loopback.py", folder / "runtimes/egress/families.py"]
+    for path in [*sorted((folder / "recipes").rglob("launch.py")), *programs]:
         yield str(path.relative_to(folder)), path.read_text()
 
 

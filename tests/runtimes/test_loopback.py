@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -10,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from paddock.checks.look import INSIDE
 from paddock.runtimes import loopback
-from paddock.runtimes.program import program
+from paddock.runtimes.program import on_demand, program
 
 
 @pytest.fixture
@@ -87,7 +90,7 @@ def test_a_request_sends_the_secret_of_the_machine_and_uses_no_proxy(port: int, 
             "seconds": 5,
             "patience": 0,
         },
-        **{"bearer": "KEY", "env_files": [str(tmp_path / "missing.env"), str(secrets)]},
+        **{"bearer": "KEY", "env_files": [str(tmp_path / "missing.env"), str(secrets)], "owners": []},
     }
     reply = asked(question, http_proxy="http://127.0.0.1:1")
     assert reply == {"status": 401, "body": {"token": "Bearer canary value"}}
@@ -119,7 +122,7 @@ def test_a_redirect_is_the_answer_and_is_not_followed(status: int, tmp_path: Pat
             "seconds": 5,
             "patience": 0,
         }
-        reply = asked({**question, "bearer": "KEY", "env_files": [str(tmp_path / "secrets.env")]})
+        reply = asked({**question, "bearer": "KEY", "env_files": [str(tmp_path / "secrets.env")], "owners": []})
         code, said = health_command(url, "200")
         assert (reply["status"], followed) == (status, [])
         assert (code, said) == (1, f"{url} answered {status}\n")
@@ -128,3 +131,135 @@ def test_a_redirect_is_the_answer_and_is_not_followed(status: int, tmp_path: Pat
 
 def test_a_closed_port_is_refused_in_a_sentence() -> None:
     assert asked({"port": 1, "seconds": 3, "patience": 0}) == {"refused": "port 1 does not accept connections"}
+
+
+# Listens as a user, on an address of its family, and repeats the key. It accepts a connection only after a while.
+SERVER = """
+import email.parser, encodings.idna, http.server, json, os, socket, sys, time # loaded before the user changes
+uid, host, slow = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+class Keyed(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"key": self.headers["Authorization"]}).encode())
+    def log_message(self, *args):
+        pass
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    def server_bind(self):
+        if host == "::":
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+    def get_request(self):
+        time.sleep(slow)
+        return super().get_request()
+os.setuid(uid)
+server = Server((host, 0), Keyed)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+AGENT, STRANGER = 12345, 12346
+
+
+@contextmanager
+def listening_as(uid: int, host: str, slow: float = 0.0) -> Iterator[int]:
+    """Listen on a free port as a user."""
+    argv = [sys.executable, "-I", "-S", "-c", SERVER, str(uid), host, str(slow)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        yield int(server.stdout.readline())
+        server.kill()
+
+
+def with_key(url: str, folder: Path, **more: Any) -> Any:
+    """Return what the agent's machine is told by a server that is asked with a key."""
+    (folder / "secrets.env").write_text("KEY=canary\n")
+    return asked({**keyed(url, folder), **more})
+
+
+def keyed(url: str, folder: Path) -> dict[str, Any]:
+    """Return a question with a key, about an agent that listens as its user."""
+    question: dict[str, Any] = {"method": "GET", "url": url, "headers": {}, "body": None, "seconds": 5, "patience": 0}
+    return {**question, "login": False, "bearer": "KEY", "env_files": [str(folder / "secrets.env")], "owners": [AGENT]}
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to listen as another user")
+HOSTS = [("127.0.0.1", "127.0.0.1"), ("::", "127.0.0.1"), ("0.0.0.0", "localhost"), ("::1", "[::1]")]
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("host", "name", "slow"), [*((*each, 0) for each in HOSTS), (*HOSTS[0], 0.5), (*HOSTS[1], 0.5)]
+)
+def test_a_key_is_sent_to_the_agent_and_not_to_another_user(host: str, name: str, slow: float, tmp_path: Path) -> None:
+    with listening_as(AGENT, host, slow) as port:
+        assert with_key(f"http://{name}:{port}/", tmp_path)["body"] == {"key": "Bearer canary"}
+    with listening_as(STRANGER, host, slow) as port:
+        reply = with_key(f"http://{name}:{port}/", tmp_path)
+    assert set(reply) == {"refused"}
+    assert reply["refused"].endswith(
+        f"user {STRANGER} of the machine answers there, who is not the agent's; the key was not sent"
+    )
+
+
+@needs_root
+def test_a_request_without_a_key_may_be_answered_by_any_user(tmp_path: Path) -> None:
+    with listening_as(STRANGER, "127.0.0.1") as port:
+        reply = with_key(f"http://127.0.0.1:{port}/", tmp_path, bearer=None)
+    assert reply["status"] == 200
+
+
+@needs_root
+def test_a_chat_sends_its_key_to_the_agent_and_not_to_another_user(tmp_path: Path) -> None:
+    (tmp_path / "secrets.env").write_text("KEY=canary\n")
+    argv = ["-I", "-c", program("paddock.runtimes.loopback", "paddock.runtimes.request", "paddock.run.relay")]
+    for uid, wanted in ((AGENT, ["line", "end"]), (STRANGER, ["refused", "end"])):
+        with (
+            listening_as(uid, "127.0.0.1") as port,
+            subprocess.Popen(
+                [sys.executable, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as relay,
+        ):
+            assert relay.stdin
+            assert relay.stdout
+            for stream in (True, False):
+                question = {**keyed(f"http://127.0.0.1:{port}/", tmp_path), "id": 1, "stream": stream}
+                relay.stdin.write(json.dumps(question) + "\n")
+                relay.stdin.flush()
+                parts = [json.loads(relay.stdout.readline()) for _ in range(2)]
+                assert [next(key for key in part if key != "id") for part in parts] == (
+                    wanted if stream or uid == STRANGER else ["status", "end"]
+                )
+                assert ("canary" in json.dumps(parts)) == (uid == AGENT)
+
+
+@needs_root
+@pytest.mark.parametrize("own", [True, False], ids=["own-port", "another-server"])
+def test_a_check_sends_the_key_of_the_agents_own_port_to_no_other_user(own: bool) -> None:
+    """The key for another server, such as a model gateway on this machine, is sent to whoever runs it."""
+    argv = ["/usr/bin/setpriv", "--reuid", str(AGENT), "--clear-groups", "/usr/bin/python3", "-I", "-S", "-c"]
+    for uid in (AGENT, STRANGER):
+        with listening_as(uid, "127.0.0.1") as port:
+            question = {**keyed(f"http://127.0.0.1:{port}/", Path()), "kind": "request", "first": False, "own": own}
+            done = subprocess.run(
+                [*argv, on_demand(*INSIDE)],
+                input=json.dumps([question]),
+                capture_output=True,
+                text=True,
+                env={"KEY": "canary"},
+            )
+            (answer,) = json.loads(done.stdout)["answers"]
+            assert ("canary" in json.dumps(answer)) == (uid == AGENT or not own), answer
+
+
+def test_a_server_of_another_user_that_no_longer_listens_gets_no_key() -> None:
+    """The stranger accepts the connection and closes its port, and the agent listens there at once."""
+    here, there = (b"\x7f\0\0\1", 40000), (b"\x7f\0\0\1", 8642)
+    listens = (there, (bytes(4), 0), "0A", AGENT, 7)
+    connection: Any = SimpleNamespace(getsockname=lambda: ("127.0.0.1", 40000), getpeername=lambda: ("127.0.0.1", 8642))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loopback, "table", lambda: iter([listens, (there, here, "01", STRANGER, 8)]))
+        with pytest.raises(loopback.AnothersPort):
+            loopback.expect_owner(connection, [AGENT])
+        patch.setattr(loopback, "table", lambda: iter([listens, (there, here, "01", AGENT, 8)]))
+        loopback.expect_owner(connection, [AGENT])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from paddock.checks.line import Line, Outcome
@@ -16,6 +16,8 @@ from paddock.spec.egress import Endpoint, NetworkSpec
 _METADATA: Final = Endpoint("169.254.169.254", 80)  # where clouds tell a machine its credentials
 _SSH: Final = 22
 _MOST: Final = 3  # endpoints that are tried
+_BY_KERNEL: Final = ("protocol 256", "family 43")  # both are SMC, whose connections the kernel opens
+_UNSUPPORTED: Final = {errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT, errno.EAFNOSUPPORT}
 
 
 def checks(agent: str, network: NetworkSpec, reaches: Sequence[Endpoint], hosts: Sequence[str]) -> Iterator[Check]:
@@ -31,11 +33,12 @@ def checks(agent: str, network: NetworkSpec, reaches: Sequence[Endpoint], hosts:
     if forbidden:
         hint = f"the rules are not loaded: `paddock up`, or on the machine: systemctl restart 'paddock-{agent}.egress'"
         yield Check("egress.closed", Connect(_pairs(forbidden)), _closed, hint, quick=True)
-    allowed = [endpoint for endpoint in reaches if endpoint.port is not None][:_MOST]
-    if not allowed and not asks_names(network, reaches):
-        return  # not even the name servers are open to it
+        yield Check("egress.kernel", Connect(_pairs(forbidden), kernel=True), _closed_to_the_kernel, hint)
+    named = [*reaches, *(network.listed or ())]
+    allowed = [endpoint for endpoint in named if endpoint.port is not None and "/" not in endpoint.host][:_MOST]
     hint = f"the machine may not resolve the name: `journalctl -u 'paddock-{agent}.egress'` there tells why"
-    yield Check("egress.open", Connect(_pairs(allowed)), _open, hint)
+    if allowed or asks_names(network, reaches):
+        yield Check("egress.open", Connect(_pairs(allowed)), _open, hint)
 
 
 def lines(limited: bool) -> Iterator[Line]:
@@ -62,6 +65,19 @@ def _closed(found: Any) -> Verdict:
     if reached:
         return Verdict(False, f"the agent can send to {', '.join(reached)}")
     return Verdict(True, f"closed to the agent: {', '.join(map(_shown, found))}")
+
+
+def _closed_to_the_kernel(found: Any) -> Verdict:
+    """Fail if the kernel has made a connection for the agent."""
+    reached = [f"{_shown(each)} by {way}" for each in found for way in _BY_KERNEL if each[way] is None]
+    if reached:
+        return Verdict(False, f"the kernel connects the agent to {', '.join(reached)}")
+    ways = [f"{way} {_why(each[way] for each in found)}" for way in _BY_KERNEL]
+    return Verdict(True, f"the kernel connects the agent to nothing that is closed to it: {', '.join(ways)}")
+
+
+def _why(errors: Iterable[int]) -> str:
+    return "is not supported" if set(errors) <= _UNSUPPORTED else "is refused"
 
 
 def _open(found: Any) -> Verdict:

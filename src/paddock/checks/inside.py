@@ -65,7 +65,8 @@ def ask(question: Json) -> Json:
 
         question["headers"]["Authorization"] = "Basic " + base64.b64encode(secret.encode()).decode()
         secret = None
-    return request(question, secret, proxies=True)
+    # Only the agent itself gets a key at its own ports. Root may listen for it in a container.
+    return request(question, secret, proxies=True, owners=[os.geteuid()] if name and question["own"] else ())
 
 
 def plainly(question: Json) -> Json | None:
@@ -189,7 +190,7 @@ def write(question: Json) -> Json:
 
 def connections(question: Json) -> Json:
     endpoints = question["endpoints"] or name_servers()[:1]
-    return {"content": together(connection, endpoints)}
+    return {"content": together(kernel_connection if question["kernel"] else connection, endpoints)}
 
 
 def name_servers() -> list[list[Any]]:
@@ -218,6 +219,25 @@ def connection(endpoint: list[Any]) -> Json:
         except OSError as error:
             errors[name] = error.errno or errno.ETIMEDOUT
     return {**found, **errors}
+
+
+def kernel_connection(endpoint: list[Any]) -> Json:
+    """Below a socket of SMC is one of TCP that belongs to the kernel."""
+    host, number = endpoint
+    found: Json = {"host": host, "port": number}
+    for name, family, protocol in (("protocol 256", None, 256), ("family 43", 43, None)):
+        try:
+            internet, _, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
+            other = int(internet == socket.AF_INET6) if protocol is None else protocol
+            made = socket.socket(internet if family is None else family, socket.SOCK_STREAM, other)
+            # Python knows the addresses of this family only.
+            with socket.socket(internet, socket.SOCK_STREAM, fileno=made.detach()) as tried:
+                tried.settimeout(CONNECT_SECONDS)
+                tried.connect(address)
+            found[name] = None
+        except OSError as error:
+            found[name] = error.errno or errno.ETIMEDOUT
+    return found
 
 
 def log(question: Json) -> Json:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from paddock import bounded
 from paddock.checks.asked import ANSWER
@@ -132,7 +133,12 @@ def question(
             "program": on_demand(*INSIDE),
             "load": [] if quick else [_LOOPBACK],  # before it gets the questions
             "questions": [
-                {"kind": _KINDS[type(check.question)], "first": check.name == ANSWER, **asdict(check.question)}
+                {
+                    "kind": _KINDS[type(check.question)],
+                    "first": check.name == ANSWER,
+                    "own": isinstance(check.question, Request) and urlsplit(check.question.url).port in subject.ports,
+                    **asdict(check.question),
+                }
                 for check in subject.questions(quick=quick)
             ],
         },

@@ -44,9 +44,12 @@ class Connect:
     """Try to send a datagram and to connect, to each host and port; without any, to the first name server.
 
     The answer is a list of ``host``, ``port``, ``sent`` and ``connected``: an error number each, or None for success.
+    With ``kernel``, connections are tried that the kernel opens for the agent, below sockets of SMC. The
+    answer then has ``protocol 256`` and ``family 43``.
     """
 
     endpoints: Sequence[tuple[str, int]]
+    kernel: bool = False
 
 
 @frozen

@@ -10,7 +10,7 @@ from typing import Any, Final
 from paddock import bounded
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
-from paddock.recipes.workload import Answer, Command, Health, OpenPort, Page, Paths, Probe, Verdict, judged
+from paddock.recipes.workload import Answer, Command, Health, OpenPort, Page, Probe, Verdict, judged
 from paddock.runtimes import Runtime
 from paddock.runtimes.program import program
 
@@ -18,19 +18,19 @@ _CONNECT_SECONDS: Final = 3
 _COMMAND_SECONDS: Final = 30
 
 
-def ask(guest: Guest, paths: Paths, probe: Probe, *, patience: float = 0.0) -> Verdict:
+def ask(guest: Guest, runtime: Runtime, probe: Probe, *, patience: float = 0.0) -> Verdict:
     """Make a probe's request on the machine and return the verdict. Repeat it while nothing listens there."""
-    reply = _reply(guest, _question(paths, probe), probe.request.seconds, patience)
+    reply = _reply(guest, _question(runtime, probe), probe.request.seconds, patience)
     return _verdict(probe, reply)
 
 
-def env_files(paths: Paths) -> list[str]:
-    """Return the files on the machine that have the agent's secrets."""
-    root = paths.etc.removesuffix("/current")
-    return [f"{root}/secrets.env", f"{root}/generated.env"]
+def keys(runtime: Runtime) -> dict[str, Any]:
+    """Return where the agent's keys are on its machine, and the users who may get one."""
+    root = runtime.paths.etc.removesuffix("/current")
+    return {"env_files": [f"{root}/secrets.env", f"{root}/generated.env"], "owners": list(runtime.owners)}
 
 
-def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Health, *, patience: float = 0.0) -> Verdict:
+def healthy(guest: Guest, runtime: Runtime, health: Health, *, patience: float = 0.0) -> Verdict:
     """Return whether a running agent is healthy, by the check that its recipe declares.
 
     An agent that does not listen yet is waited for, at most ``patience`` seconds.
@@ -43,10 +43,10 @@ def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Health, *, pat
             return health.judge({"code": result.code})
         case _:
             seconds = _CONNECT_SECONDS if isinstance(health, OpenPort) else health.request.seconds
-            return judged_health(health, _reply(guest, _question(paths, health), seconds, patience))
+            return judged_health(health, _reply(guest, _question(runtime, health), seconds, patience))
 
 
-def health_question(paths: Paths, health: Health, patience: float) -> dict[str, Any] | None:
+def health_question(runtime: Runtime, health: Health, patience: float) -> dict[str, Any] | None:
     """Return the question whose reply tells whether the agent is healthy; None if a program has to be run for that."""
     match health:
         case None | Command():
@@ -55,7 +55,7 @@ def health_question(paths: Paths, health: Health, patience: float) -> dict[str, 
             wanted: dict[str, Any] = {}
         case Page(_, status, values):
             wanted = {"status": status, "values": values}
-    return {**_question(paths, health), "patience": patience, "wanted": wanted}
+    return {**_question(runtime, health), "patience": patience, "wanted": wanted}
 
 
 def judged_health(health: Health, reply: Mapping[str, Any]) -> Verdict:
@@ -69,10 +69,10 @@ def judged_health(health: Health, reply: Mapping[str, Any]) -> Verdict:
             return _verdict(health, reply)
 
 
-def _question(paths: Paths, probe: Probe | OpenPort) -> dict[str, Any]:
+def _question(runtime: Runtime, probe: Probe | OpenPort) -> dict[str, Any]:
     if isinstance(probe, OpenPort):
         return {"port": probe.port, "seconds": _CONNECT_SECONDS}
-    return {**asdict(probe.request), "env_files": env_files(paths)}
+    return {**asdict(probe.request), **keys(runtime)}
 
 
 def _verdict(probe: Probe, reply: Mapping[str, Any]) -> Verdict:

@@ -15,8 +15,9 @@ from paddock import bounded
 from paddock.errors import PaddockError
 from paddock.guests import Guest, Unreachable
 from paddock.process import Pipes
-from paddock.recipes.workload import Answer, Paths, Request
-from paddock.run.ask import env_files
+from paddock.recipes.workload import Answer, Request
+from paddock.run.ask import keys
+from paddock.runtimes import Runtime
 from paddock.runtimes.program import program
 from paddock.visible import one_line
 
@@ -32,9 +33,9 @@ Parts = queue.SimpleQueue[Part | None]  # a signal handler may put something int
 class Channel:
     """Makes requests on the machine. Answers arrive in a thread, so that several requests can be open at once."""
 
-    def __init__(self, pipes: Pipes, paths: Paths, machine: str) -> None:
+    def __init__(self, pipes: Pipes, runtime: Runtime, machine: str) -> None:
         self._pipes = pipes
-        self._env_files = env_files(paths)
+        self._keys = keys(runtime)
         self._machine = machine
         self._ids = count()
         self._open: dict[int, Parts] = {}
@@ -60,7 +61,7 @@ class Channel:
             self._open[number] = parts
             if self._lost:
                 parts.put(None)
-        question = {**asdict(request), "id": number, "stream": stream, "env_files": self._env_files}
+        question = {**asdict(request), "id": number, "stream": stream, **self._keys}
         with suppress(OSError):  # the listening thread notices it too
             self._pipes.sink.write(json.dumps(question).encode() + b"\n")
             self._pipes.sink.flush()
@@ -97,7 +98,7 @@ class Channel:
 
 
 @contextmanager
-def channel(guest: Guest, paths: Paths) -> Iterator[Channel]:
+def channel(guest: Guest, runtime: Runtime) -> Iterator[Channel]:
     """Open a channel to the API of an agent. Its key is read on the machine and stays there."""
     with guest.piped(["python3", "-I", "-c", program(*_MODULES)]) as pipes:
-        yield Channel(pipes, paths, guest.name)
+        yield Channel(pipes, runtime, guest.name)

@@ -141,7 +141,7 @@ def chatting(agent: Deployment) -> Iterator[ChatOf]:
     if conversation is None:
         raise BadInput(f"{agent.name} is a {agent.spec.kind}, which holds no conversations")
     seen = expect_running(located, expect_own_id(located, observe(located)))
-    with channel(reach(located, seen), located.paths) as opened:
+    with channel(reach(located, seen), located.runtime) as opened:
         yield ChatOf(agent, opened, conversation)
 
 

@@ -195,7 +195,7 @@ def _recall(copy: Located, guest: Guest, facts: list[str], *, real_model: bool) 
         probe = copy.probes(recall.question(fact, real_model=real_model)).prompt
         if probe is None:
             raise Refused(f"{copy.name} takes no prompts")
-        verdict = ask(guest, copy.paths, probe)
+        verdict = ask(guest, copy.runtime, probe)
         if verdict.ok and recall.is_recalled(fact, verdict.evidence, real_model=real_model):
             return
         said = verdict.evidence

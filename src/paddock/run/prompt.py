@@ -24,4 +24,4 @@ def ask_agent(agent: Deployment, prompt: str) -> Verdict:
     probe = located.probes(prompt).prompt
     if probe is None:
         raise BadInput(f"{agent.name} is a {agent.spec.kind}, which takes no prompts")
-    return ask(reach(located, expect_running(located, seen)), located.paths, probe)
+    return ask(reach(located, expect_running(located, seen)), located.runtime, probe)

@@ -14,8 +14,8 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from paddock.runtimes.loopback import MOST, request
-from paddock.runtimes.request import secret
+from paddock.runtimes.loopback import MOST, ToTheAgent, request
+from paddock.runtimes.request import owners, secret
 
 printing = threading.Lock()
 
@@ -29,7 +29,7 @@ def answer(question: dict[str, Any]) -> None:
     """Make one request and print the parts of its answer."""
     try:
         token = secret(question["bearer"], question["env_files"]) if question["bearer"] else None
-        for part in lines(question, token) if question["stream"] else [request(question, token)]:
+        for part in lines(question, token) if question["stream"] else [once(question, token)]:
             tell({"id": question["id"], **part})
     except SystemExit as error:
         tell({"id": question["id"], "refused": str(error)})
@@ -37,11 +37,16 @@ def answer(question: dict[str, Any]) -> None:
         tell({"id": question["id"], "end": True})
 
 
+def once(question: dict[str, Any], token: str | None) -> dict[str, Any]:
+    return request(question, token, owners=owners(question))
+
+
 def lines(question: dict[str, Any], token: str | None) -> Iterator[dict[str, Any]]:
     """Yield the lines of a streamed answer. ``seconds`` limits how long the agent may send nothing."""
     url = urllib.parse.urlsplit(question["url"])
     headers = {**question["headers"], **({"Authorization": "Bearer " + token} if token is not None else {})}
-    connection = http.client.HTTPConnection(str(url.hostname), url.port, timeout=question["seconds"])
+    connection = ToTheAgent(str(url.hostname), url.port, timeout=question["seconds"])
+    connection.owners = owners(question)
     try:
         connection.request(question["method"], url.path, headers=headers)
         response = connection.getresponse()

@@ -120,7 +120,7 @@ def health_of(agent: Located, seen: Observation) -> Verdict | None:
     """Ask the agent for its health; None if it is not running."""
     if seen.agent is None or not seen.agent.active:
         return None
-    return healthy(reach(agent, seen), agent.paths, agent.runtime, agent.probes("").health)
+    return healthy(reach(agent, seen), agent.runtime, agent.probes("").health)
 
 
 def _machine(seen: Observation) -> str:

@@ -115,7 +115,7 @@ def verify_through(
     facts = known or look(guest, subject, _argvs(agent, subject), quick=quick)
     inside = judge.lines(subject, facts, quick=quick)
     if not any(line.check == "health" for line in inside):
-        health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
+        health = healthy(guest, agent.runtime, agent.probes("").health)
         inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` shows more"))
     told = () if quick else _told(agent, place)
     return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told, *_mounts(agent, guest, place)]))
@@ -124,7 +124,7 @@ def verify_through(
 def expect_health(agent: Located, guest: Guest, left: float) -> Unhealthy | None:
     """Wait a while until the agent is healthy, at most the seconds that are left."""
     probe, patience = agent.probes("").health, min(left, _LISTENING)
-    health = healthy(guest, agent.paths, agent.runtime, probe, patience=patience)
+    health = healthy(guest, agent.runtime, probe, patience=patience)
     return None if health.ok else Unhealthy(health.evidence)
 
 
@@ -134,7 +134,7 @@ def verify_when_healthy(agent: Resolved, guest: Guest, left: float) -> Report | 
     Both are one round trip. The programs of the checks load while the agent starts, so that it gets the prompt as soon
     as it is healthy.
     """
-    question = health_question(agent.paths, agent.probes("").health, min(left, _HEALTHY))
+    question = health_question(agent.runtime, agent.probes("").health, min(left, _HEALTHY))
     if question is None:
         return expect_health(agent, guest, left) or _verify_beside(agent, guest)
     return _verify_beside(agent, guest, question)

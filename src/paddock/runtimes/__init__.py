@@ -49,6 +49,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def owners(self) -> Sequence[int]:
+        """The users of the machine as whom the agent listens; none if it runs as the account that supervises it."""
+        ...
+
+    @property
     def container(self) -> AgentContainer | None:
         """The agent's container, or None if its processes run on the machine directly."""
         ...

@@ -14,6 +14,9 @@ if [ -n "$user" ]; then
     PATH=$SYSTEM_PATH HOME=$home USER=$user LOGNAME=$user
     set -- "$setpriv" --reuid "$user" --regid "$group" --init-groups --no-new-privs "$@"
     unset TZ TMPDIR XDG_RUNTIME_DIR
+    # Like the units, with only the kinds of sockets that the rules for the agent's connections see. A bundle of an
+    # earlier version does not have this program.
+    [ ! -e "$root/current/families.py" ] || set -- python3 -I -S "$root/current/families.py" "$@"
 fi
 . ./without_secrets.sh
 without_secrets "$@"

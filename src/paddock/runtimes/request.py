@@ -6,6 +6,7 @@ An agent that does not listen yet is asked again for ``patience`` seconds: that 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 import time
@@ -33,8 +34,14 @@ def awaited(question: dict[str, Any]) -> dict[str, Any]:
 def ask(question: dict[str, Any]) -> dict[str, Any]:
     if "port" in question:
         return connect(question["port"], question["seconds"])
-    token = secret(question["bearer"], question["env_files"]) if question["bearer"] else None
-    return request(question, token)
+    if not question["bearer"]:
+        return request(question)
+    return request(question, secret(question["bearer"], question["env_files"]), owners=owners(question))
+
+
+def owners(question: dict[str, Any]) -> list[int]:
+    """Return the users who may get the agent's key: those of the agent, and the one who asks."""
+    return [*question["owners"], os.geteuid()]
 
 
 def secret(name: str, files: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib import resources
 from typing import Final
 
 from paddock.recipes.workload import Workload
@@ -13,13 +14,13 @@ from paddock.spec.egress import Endpoint, NetworkSpec
 from paddock.spec.models import AgentSpec
 
 PACKAGE: Final = "nftables"  # the Debian package with the program `nft`
-MODULES: Final = [f"paddock.runtimes.egress.{name}" for name in ("ruleset", "surroundings", "guard")]
+MODULES: Final = [f"paddock.runtimes.egress.{name}" for name in ("ruleset", "surroundings", "storage", "guard")]
 
 
 def files(
     table: str, spec: AgentSpec, user: str | int, workload: Workload, neighbours: Sequence[str]
 ) -> dict[str, str]:
-    """Return the files of a bundle for an agent whose connections are limited: the program and its configuration.
+    """Return the files of a bundle for an agent whose connections are limited: two programs and a configuration.
 
     ``user`` is the name or the number of the agent's account on the machine. ``neighbours`` are hosts that neither the
     internet nor a host name includes.
@@ -34,7 +35,9 @@ def files(
         "denied": list(neighbours),
         "names": asks_names(spec.network, workload.reaches),
     }
-    return {"egress.json": json.dumps(configuration, indent=2) + "\n", "egress.py": program(*MODULES)}
+    families = (resources.files(__package__) / "families.py").read_text(encoding="utf-8")
+    configured = json.dumps(configuration, indent=2) + "\n"
+    return {"egress.json": configured, "egress.py": program(*MODULES), "families.py": families}
 
 
 def asks_names(network: NetworkSpec, reaches: Sequence[Endpoint]) -> bool:

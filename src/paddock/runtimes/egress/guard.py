@@ -18,10 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from paddock.runtimes.egress.ruleset import ruleset
+from paddock.runtimes.egress.storage import disks, mounted, reachable
 from paddock.runtimes.egress.surroundings import Names, connected, is_address, may_be_named, resolvers
 
 # The second file has the servers behind systemd-resolved; some engines give it to containers.
 RESOLVERS = ("/etc/resolv.conf", "/run/systemd/resolve/resolv.conf")
+# What is mounted, and what may be mounted while the agent runs.
+FILESYSTEMS = ("/proc/self/mounts", "/etc/fstab")
+RBD, NVME = "bus/rbd/devices/*/config_info", "class/nvme/nvme*/address"
 SECONDS = 10  # between two looks at the machine
 ROUNDS = 6  # looks between two questions for the same name
 
@@ -44,6 +48,7 @@ class Guard:
         """Resolve all names of the file, or only some, and tell when one cannot be resolved."""
         wanted = {host for host, _ in self.allowed if not is_address(host)}
         wanted |= {host for host in self.denied if not is_address(host)}
+        wanted |= {host for host, _ in stored() if not is_address(host)}
         self.names.ask(wanted if only is None else wanted & only)
         unknown = {name for name in wanted if not self.names.addresses(name)}
         for name in sorted(unknown - self.unknown):
@@ -70,10 +75,16 @@ class Guard:
             for address in self.addresses(host):
                 if is_address(host) or (may_be_named(host, address) and address not in denied):
                     allowed.append((address, port))
+        storage = [
+            each
+            for host, ceph in stored()
+            for address in self.addresses(host)
+            for each in reachable(address, ceph=ceph)
+        ]
         if not self.internet:
-            return ruleset(self.table, self.uid(), allowed, None)
+            return ruleset(self.table, self.uid(), allowed, None, storage)
         routes = [read(f"/proc/net/{name}") for name in ("route", "ipv6_route")]
-        return ruleset(self.table, self.uid(), allowed, [*connected(*routes), *denied])
+        return ruleset(self.table, self.uid(), allowed, [*connected(*routes), *denied], storage)
 
     def addresses(self, host: str) -> list[str]:
         return [host] if is_address(host) else self.names.addresses(host)
@@ -83,6 +94,13 @@ class Guard:
         if uid == 0:
             sys.exit("paddock: the connections of root cannot be limited")
         return int(uid)
+
+
+def stored() -> list[tuple[str, bool]]:
+    """Return the servers of the machine's network filesystems and disks, and whether each is one of Ceph."""
+    found = [each for path in FILESYSTEMS for each in mounted(read(path))]
+    described = [[read(str(path)) for path in Path("/sys").glob(pattern)] for pattern in (RBD, NVME)]
+    return sorted({*found, *disks(*described)})
 
 
 def read(path: str) -> str:

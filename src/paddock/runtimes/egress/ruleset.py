@@ -18,13 +18,21 @@ SPECIAL_6 = ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 
 REJECT = "reject with icmpx admin-prohibited"
 DENIED = 0x80000000
+NOBODY = 0xFFFFFFFF  # the number that no account has
 
 
-def ruleset(table: str, uid: int, allowed: list[tuple[str, int | None]], denied: list[str] | None) -> str:
+def ruleset(
+    table: str,
+    uid: int,
+    allowed: list[tuple[str, int | None]],
+    denied: list[str] | None,
+    storage: list[tuple[str, str | None]],
+) -> str:
     """Return the commands that replace the table in one transaction.
 
     ``allowed`` are networks with a port, or with None for all protocols. ``denied`` are networks that the internet does
-    not include here; with None, only what is allowed can be reached.
+    not include here; with None, only what is allowed can be reached. ``storage`` are networks to which the
+    kernel itself may connect, with ports in the form of nft, or with None for all.
     """
     rules = [
         f"oif lo ct mark {DENIED | uid} counter {REJECT}",
@@ -54,6 +62,12 @@ def ruleset(table: str, uid: int, allowed: list[tuple[str, int | None]], denied:
             # Here the sender is not the agent. So the agent has connected to a port of another account, which accepts.
             "        oif lo tcp flags & (syn | ack) == syn | ack ct direction reply"
             f" ct mark {{ {uid}, {DENIED | uid} }} ct mark set {DENIED | uid} counter drop",
+            # A packet without an owner matches no comparison of its owner.
+            f"        meta skuid != {NOBODY} accept",
+            # The kernel connects for a program without giving it the socket: SMC (protocol 256) and further paths of
+            # MPTCP. Only such a first packet tells. The rest has an owner, or none because its program has ended.
+            *(f"        {_kernel(network, ports)}" for network, ports in sorted(set(storage), key=str)),
+            f"        tcp flags & (fin | syn | rst | ack) == syn counter {REJECT}",
             "    }",
             "    chain agent {",
             *(f"        {rule}" for rule in rules),
@@ -65,8 +79,16 @@ def ruleset(table: str, uid: int, allowed: list[tuple[str, int | None]], denied:
 
 
 def _accept(network: str, port: int | None) -> str:
-    address = f"{'ip6' if ':' in network else 'ip'} daddr {network}"
+    address = _to(network)
     return f"{address} accept" if port is None else f"{address} meta l4proto {{ tcp, udp }} th dport {port} accept"
+
+
+def _kernel(network: str, ports: str | None) -> str:
+    return f"{_to(network)} accept" if ports is None else f"{_to(network)} tcp dport {{ {ports} }} accept"
+
+
+def _to(network: str) -> str:
+    return f"{'ip6' if ':' in network else 'ip'} daddr {network}"
 
 
 def not_internet(denied: list[str]) -> tuple[list[str], list[str]]:

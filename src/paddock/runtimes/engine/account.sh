@@ -1,5 +1,5 @@
 # Library: run programs in the container as the agent's account.
-# Expects: root in the container; $USER_NAME, $USER_UID, $USER_GID, $ACCOUNT_HOME, $CONFINED.
+# Expects: root in the container; $USER_NAME, $USER_UID, $USER_GID, $ACCOUNT_HOME, $CONFINED; perhaps $families.
 . ./environment.sh
 
 # The image's PATH may name directories that the agent can write to, so root does not use it.
@@ -13,10 +13,11 @@ as_agent() { # DIRECTORY ARGV... 3<ENVIRONMENT 4<SECRETS 5<GENERATED
     set -- PATH="$IMAGE_PATH" HOME="$ACCOUNT_HOME" USER="$USER_NAME" LOGNAME="$USER_NAME" /bin/sh -c "$as_account" paddock "$@"
     if command -v setpriv >/dev/null; then
         # shellcheck disable=SC2086 # several words
-        exec setpriv --reuid "$USER_UID" --regid "$USER_GID" $groups $CONFINED env "$@"
+        exec ${families-} setpriv --reuid "$USER_UID" --regid "$USER_GID" $groups $CONFINED env "$@"
     fi
     # Isolated (-I -S): as root, nothing is imported from below a home.
-    exec python3 -I -S -c 'import ctypes, os, sys
+    # shellcheck disable=SC2086 # several words
+    exec ${families-} python3 -I -S -c 'import ctypes, os, sys
 name, uid, gid, confined = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 prctl = ctypes.CDLL(None).prctl
 if confined:

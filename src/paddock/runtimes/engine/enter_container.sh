@@ -9,5 +9,7 @@ root=${here%/*}
 # shellcheck source=/dev/null # written by Paddock, in the bundle
 . "$here/bundle.env"
 . ./engine/account.sh
+. ./engine/limited.sh
 
+find_families
 as_agent "$DATA" "$@" 3<"$here/environment" 4<"$root/secrets.env" 5<"$root/generated.env"

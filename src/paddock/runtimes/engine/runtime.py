@@ -49,6 +49,10 @@ class Engine:
         return self.container.inside
 
     @property
+    def owners(self) -> Sequence[int]:
+        return self._units.owners
+
+    @property
     def _units(self) -> Systemd:
         return Systemd(self.agent, self.spec, self.home, self.formers)
 

@@ -51,6 +51,7 @@ run() { # PROCESS
 }
 
 check_limits
+find_families
 make_account
 join_sockets
 mkdir -p "$ACCOUNT_HOME"

@@ -35,6 +35,9 @@ add_hook() {
 
 leave_out_state
 check_limits confined
+find_families
+# shellcheck disable=SC2086 # several words
+set -- $families "$@"
 add_hook
 set -a
 # shellcheck source=/dev/null # written by Paddock, in the bundle

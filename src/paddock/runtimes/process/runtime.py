@@ -34,6 +34,7 @@ class ForegroundProcess:
     init = None
     confines: ClassVar[frozenset[Isolation]] = frozenset()
     container = None
+    owners: ClassVar[Sequence[int]] = ()
 
     @property
     def paths(self) -> Paths:

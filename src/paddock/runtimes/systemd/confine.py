@@ -44,6 +44,8 @@ _ALWAYS: Final = (
 _FAMILIES: Final = Directive("RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK", "RestrictAddressFamilies=")
 _PROC: Final = Directive("ProtectProc=invisible", "ProtectProc=default", remounts=True)
 _NAMESPACES: Final = Directive("RestrictNamespaces=yes", "RestrictNamespaces=no")
+# A ring opens sockets that no filter of system calls sees. Programs that use rings go on without them.
+_NO_RINGS: Final = "SystemCallFilter=~io_uring_setup io_uring_enter io_uring_register\n"
 _CALLS: Final = Directive("SystemCallFilter=@system-service", "SystemCallFilter=")
 # A browser needs these to confine its pages in its own sandbox, which is stricter.
 _NAMESPACES_OF_A_BROWSER: Final = Directive("RestrictNamespaces=user pid net", "RestrictNamespaces=no")
@@ -95,7 +97,9 @@ class Confinement:
     def lines(self) -> str:
         """Return the directives as lines of a unit."""
         fixed = "SystemCallErrorNumber=EPERM\nUMask=0077\n"
-        return "".join(f"{directive.line}\n" for directive in self.directives) + fixed
+        return "".join(f"{directive.line}\n" for directive in self.directives) + (
+            _NO_RINGS + fixed if self.internet else fixed
+        )
 
     def trials(self) -> str:
         """Return the directives for relax.sh: each line, the line that switches it off, and whether it remounts."""

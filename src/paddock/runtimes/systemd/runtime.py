@@ -70,6 +70,10 @@ class Systemd:
         return self.paths
 
     @property
+    def owners(self) -> Sequence[int]:
+        return [] if self.home else [self.spec.user.uid]
+
+    @property
     def path(self) -> str:
         """The directories of the machine's programs. An account's systemd may be that of NixOS."""
         return f"{_PATH}:{_NIXOS_PATH}" if self.home else _PATH
