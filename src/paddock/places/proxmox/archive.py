@@ -13,9 +13,8 @@ from typing import Final, Self
 from paddock.frozen import frozen
 from paddock.places import Archive, MachineWant
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import cloning, identity, membership
+from paddock.places.proxmox import cloning, identity, mac, membership
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import (
     SPARE_VOLUME,
     TEMPLATE,
@@ -232,14 +231,14 @@ def _clone(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Proxmox
         **({"pool": node.pools.machines} if node.pools else {}),
         **cloning.order(order.template, node, root.storage if root else node.storage, seen),
     }
-    mac = templates.mac(f"{want.agent}-reader", order.reader)
+    address = mac.of_helper(want, f"{want.agent}-reader", order.reader)
     params: dict[str, str | int] = {
         "tags": "paddock",
         "onboot": 0,
         "cores": 2,
         "memory": 1024,
         # The same network as when the template was built.
-        "net0": f"name=eth0,bridge={node.bridge},hwaddr={mac},ip=dhcp",
+        "net0": f"name=eth0,bridge={node.bridge},hwaddr={address},ip=dhcp",
     }
     source = order.template.vmid if order.template else TEMPLATE
     return CloneReader(order.reader, source, clone, params, SPARE_VOLUME, want.state_path)

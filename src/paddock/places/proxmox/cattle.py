@@ -28,7 +28,7 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen, options_of
-from paddock.places.proxmox.template import DISK, FEATURES, mac
+from paddock.places.proxmox.template import DISK, FEATURES
 from paddock.plan.actions import Ref
 from paddock.plan.step import Risk, Step
 from paddock.spec.machine import Feature
@@ -151,8 +151,8 @@ def check_single_writer(
             )
 
 
-def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str | int]:
-    """Return the configuration keys that the file decides, in Proxmox's format."""
+def settings(node: ProxmoxSpec, want: MachineWant, mac: str) -> dict[str, str | int]:
+    """Return the configuration keys that the file decides, in Proxmox's format. The file may name another MAC."""
     machine = want.spec.machine
     found: dict[str, str | int] = {
         "hostname": machine.hostname or want.agent,
@@ -162,7 +162,7 @@ def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str |
         "memory": machine.memory.mib,
         "swap": machine.swap.mib,
         "features": root_work.token_features(machine.features),
-        "net0": _network(node, want, vmid),
+        "net0": _network(node, want, mac),
     }
     if machine.dns.servers:
         found["nameserver"] = " ".join(machine.dns.servers)
@@ -171,14 +171,14 @@ def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str |
     return {key: value for key, value in found.items() if value != ""}
 
 
-def _network(node: ProxmoxSpec, want: MachineWant, vmid: int) -> str:
+def _network(node: ProxmoxSpec, want: MachineWant, mac: str) -> str:
     net = want.spec.machine.net
     words = {
         "name": "eth0",
         "bridge": net.bridge or node.bridge,
         "firewall": "1" if net.firewall else None,
         "gw": net.gateway,
-        "hwaddr": net.mac.upper() if net.mac else mac(want.agent, vmid),
+        "hwaddr": net.mac.upper() if net.mac else mac,
         "ip": net.address,
         "mtu": net.mtu,
         "tag": net.vlan,
@@ -197,6 +197,7 @@ def create_steps(
     vmid: int,
     volume: str | Ref,
     made_from: str,
+    mac: str,
     key: str,
     attach: Sequence[Step],
 ) -> Iterator[Step]:
@@ -208,7 +209,7 @@ def create_steps(
         "rootfs": f"{want.spec.machine.storage or node.storage}:{want.spec.machine.disk.gib}",
         "ssh-public-keys": key,
         **({"pool": node.pools.machines} if node.pools else {}),
-        **settings(node, want, vmid),
+        **settings(node, want, mac),
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     action = CreateCattle(vmid, params, volume, want.state_path)
@@ -224,6 +225,7 @@ def clone_steps(
     vmid: int,
     volume: str | Ref,
     made_from: str,
+    mac: str,
     template: LxcContainer | None,
     attach: Sequence[Step],
     seen: ProxmoxSeen,
@@ -238,7 +240,7 @@ def clone_steps(
     }
     root = template.mount("rootfs") if template else None
     found = str(template.config.get("features", "")) if template else FEATURES
-    params = settings(node, want, vmid) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
+    params = settings(node, want, mac) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
@@ -254,10 +256,10 @@ def clone_steps(
 
 
 def change_steps(
-    node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, volume: str | Ref, *, running: bool
+    node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, volume: str | Ref, mac: str, *, running: bool
 ) -> Iterator[Step]:
     """Yield the steps that change the existing machine to match the file, without recreating it."""
-    asked = _asked(node, want, cattle)
+    asked = _asked(node, want, cattle, mac)
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
     gone = [
         key for key in _MAY_BE_UNSET if key in cattle.config and key not in asked and _file_decides(want, cattle, key)
@@ -282,9 +284,9 @@ def change_steps(
         yield reach_again_step(want, cattle, "the machine restarts")
 
 
-def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer) -> dict[str, str | int]:
+def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, mac: str) -> dict[str, str | int]:
     """Return the configuration that the file asks for; values that others added to the machine are kept."""
-    asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _file_decides(want, cattle, k)}
+    asked = {k: value for k, value in settings(node, want, mac).items() if _file_decides(want, cattle, k)}
     asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *cattle.tags}))
     features = root_work.with_nesting(str(cattle.config.get("features", "")), want.spec.machine.features)
     if features and _file_decides(want, cattle, "features"):

@@ -17,6 +17,7 @@ from paddock.places.proxmox import (
     forget,
     identity,
     leftovers,
+    mac,
     membership,
     pet_steps,
     root_work,
@@ -112,8 +113,9 @@ class NodePlanner:
             steps += grows
             vmid = want.spec.machine.vmid or next(ids)
             builder = next(ids) if want.template and template is None else None
+            address = mac.of_machine(want, vmid, owner)
             attach = list(caches.attach_steps(want, None, vmid, cache))
-            steps += self._new_machine(want, seen, volume, made_from, vmid, builder, attach)
+            steps += self._new_machine(want, seen, volume, made_from, vmid, address, builder, attach)
         else:
             vmid, builder = cattle.vmid, None
             attach = list(caches.attach_steps(want, cattle, vmid, cache))
@@ -125,7 +127,8 @@ class NodePlanner:
                 steps.append(machines.stop_step(cattle, reason))
             steps += [*grows, *attach]
             running = cattle.running and not stopped
-            steps += machines.change_steps(self.node, want, cattle, volume, running=running)
+            address = mac.of_machine(want, vmid, owner)
+            steps += machines.change_steps(self.node, want, cattle, volume, address, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if cattle and machines.grows(want, cattle):
             title = f"check that the root filesystem has {want.spec.machine.disk}"
@@ -201,23 +204,27 @@ class NodePlanner:
         volume: str | Ref,
         made_from: str,
         vmid: int,
+        address: str,
         builder: int | None,
         attach: Sequence[Step],
     ) -> Iterator[Step]:
         if want.template is None:
-            yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key, attach)
+            yield from machines.create_steps(self.node, want, vmid, volume, made_from, address, self.public_key, attach)
             return
         template = templates.newest(want.template, seen)
         if builder is not None:
             yield from self.build(want, seen, builder, epoch=1)
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach, seen)
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, address, template, attach, seen)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """Return the steps to a new template."""
         if want.template is None:
             return []
         cloning.check_templates(self.node, seen)
-        return templates.build_steps(want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key)
+        address = mac.of_helper(want, want.template.id, vmid)
+        return templates.build_steps(
+            want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key, mac=address
+        )
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
