@@ -357,6 +357,7 @@ class Node(httpx.BaseTransport):
         self.at_once = 0  # the most requests that were under way at the same time
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # of the node
         self.waits = NodeClock(self.world.tasks)  # of Paddock
+        self.refuses_until = 0.0  # on the clock of Paddock: connections are refused, as while pveproxy restarts
         self.kill_after = 0  # after how many writing requests the run is killed
         self._dead = False
         self.rewrite: Callable[[Any], Any] | None = None  # of the answers
@@ -382,6 +383,8 @@ class Node(httpx.BaseTransport):
             happening()
         if self._dead:
             raise Killed
+        if clock.monotonic() < self.refuses_until:
+            raise httpx.ConnectError("[Errno 111] Connection refused", request=request) from ConnectionRefusedError()
         if path.endswith("/clone"):
             self.machines.cloned = int(path.split("/")[-2])
         with self._lock:
@@ -437,6 +440,10 @@ class Node(httpx.BaseTransport):
     def waited_in_vain(self) -> list[str]:
         """What was to happen before a request that never came."""
         return [f"{hook.method} {hook.path}" for hook in self._hooks]
+
+    def restart_pveproxy(self, seconds: float) -> None:
+        """Refuse connections for so long on the clock of Paddock."""
+        self.refuses_until = clock.monotonic() + seconds
 
     def forget_what_was_to_happen(self) -> None:
         self._hooks.clear()

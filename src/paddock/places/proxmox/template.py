@@ -159,4 +159,3 @@ def _of(seen: ProxmoxSeen) -> list[LxcContainer]:
 
 def _epoch(container: LxcContainer) -> int:
     return container.mark.epoch or 0 if container.mark else 0
-
