@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -42,6 +43,7 @@ _MAY_BE_UNSET: Final = ("nameserver", "searchdomain")
 _UNSET_MEANS: Final = {"onboot": 0, "memory": 512, "swap": 512}  # Proxmox' own defaults
 # Configuration keys that have another name in the file.
 FILE_KEYS: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
+_OF_PROXMOX: Final = re.compile(r"-(standard|default)_[^/]*$")  # names of the archives that Proxmox offers
 NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
 
 
@@ -127,6 +129,17 @@ def check_not_under_ha(container: LxcContainer, why: str) -> None:
             f"`ha-manager config`, as root on a node, shows its resource and rules; `ha-manager remove ct:{number}`"
             " takes it out: run this command again then, and `ha-manager add ct:NUMBER` for the new machine",
             code="machine.under-ha",
+        )
+
+
+def check_engine(node: ProxmoxSpec, want: MachineWant) -> None:
+    """Refuse a new machine in which the agent's engine would be missing: Proxmox's own archives contain none."""
+    spec = want.spec
+    if spec.runtime.is_engine and not spec.container.install and _OF_PROXMOX.search(node.base.volid):
+        raise CannotPlan(
+            f"{want.agent} runs in {spec.runtime}, and a machine from {node.base.volid.rpartition('/')[2]} has none",
+            "container: {install: true} installs it from the distribution's packages",
+            code="engine.not-in-base",
         )
 
 

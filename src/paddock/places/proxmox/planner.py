@@ -80,6 +80,7 @@ class NodePlanner:
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         if cattle is None:
+            machines.check_engine(self.node, want)
             machines.check_no_newer_machine(want, seen)
             membership.check_machine_known(want, self.node.pools, seen)
         machines.check_number(want, cattle, seen)
