@@ -61,6 +61,7 @@ from pvebox.errors import NodeCrashError
 from pvebox.faults import Faults, Rule, install
 from pvebox.http import ABORT, HttpApi
 from pvebox.memory import MemoryContainers, MemoryRuntime
+from pvebox.network import parse_network
 from pvebox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
 from pvebox.shell import CommandResult
 from pvebox.tasks import Task, Tasks
@@ -129,6 +130,8 @@ class Machines(MemoryContainers):
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
+        self.given: dict[int, str] = {}  # addresses that are not those of the configuration
+        self.cards: dict[int, str] = {}  # of each running machine, as they were when it started
         self.crashes = False  # whether the node goes down in the next clone
         self.obstacle: Callable[[Task], None] = lambda task: None  # in the way of everyone who unpacks an archive
 
@@ -150,13 +153,21 @@ class Machines(MemoryContainers):
             raise NodeCrashError
         return super().settle_clone(spec)
 
+    def start(self, spec: ContainerSpec) -> None:
+        super().start(spec)
+        self.cards.pop(spec.vmid, None)
+
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
+        """Return loopback and the cards. One that was replaced while the machine ran has no address."""
         loopback, *cards = super().interfaces(vmid, config)
         addresses: tuple[tuple[str, str, int], ...] = (("inet6", "fe80::be24:11ff:fe00:1", 64),)
+        now = str(config.options.get("net0"))
+        fixed = parse_network(now).get("ip", "") if "net0" in config.options else ""
+        fixed = fixed.partition("/")[0] if "/" in fixed else ""
         if self.unanswered:
             self.unanswered -= 1
-        else:
-            addresses = (*addresses, ("inet", address_of(vmid), 24))
+        elif self.cards.setdefault(vmid, now) == now:
+            addresses = (*addresses, ("inet", self.given.get(vmid) or fixed or address_of(vmid), 24))
         return [loopback, *(Interface(card.name, card.mac, addresses) for card in cards)]
 
 

@@ -36,6 +36,7 @@ from paddock.spec.machine import Feature
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
+_NO_ADDRESS_SECONDS: Final = 300  # a machine has an address within seconds
 SHUTDOWN_SECONDS: Final = 120  # longer than the stop timeout of any unit of Paddock
 # Proxmox stores these at once; a running container gets them with its next start.
 _AFTER_RESTART: Final = frozenset({"features", "nameserver", "searchdomain", "hostname"})
@@ -43,6 +44,7 @@ _MAY_BE_UNSET: Final = ("nameserver", "searchdomain")
 _UNSET_MEANS: Final = {"onboot": 0, "memory": 512, "swap": 512}  # Proxmox' own defaults
 # Configuration keys that have another name in the file.
 FILE_KEYS: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
+_LIVE: Final = frozenset({"firewall", "type"})  # options of a card that change nothing in the machine
 _OF_PROXMOX: Final = re.compile(r"-(standard|default)_[^/]*$")  # names of the archives that Proxmox offers
 NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
 
@@ -297,6 +299,20 @@ def change_steps(
         yield reach_again_step(want, cattle, "the machine restarts")
 
 
+def network_change(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, mac: str) -> str | None:
+    """Return why the machine has to be stopped while its network card is changed; None if it need not.
+
+    Proxmox replaces the card of a running container, and nobody in it asks for an address then. A run that was killed
+    after such a change would leave a machine that looks like its configuration.
+    """
+    asked, found = _asked(node, want, cattle, mac).get("net0"), str(cattle.config.get("net0", ""))
+    if asked is None:
+        return None
+    old, new = options_of(found), options_of(str(asked))
+    names = sorted(name for name in old.keys() | new.keys() if name not in _LIVE and old.get(name) != new.get(name))
+    return f"its network changes ({', '.join(names)}), and a running machine would get no address" if names else None
+
+
 def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, mac: str) -> dict[str, str | int]:
     """Return the configuration that the file asks for; values that others added to the machine are kept."""
     asked = {k: value for k, value in settings(node, want, mac).items() if _file_decides(want, cattle, k)}
@@ -359,6 +375,10 @@ def power_steps(
     if starts:
         yield reach_again_step(want, cattle, "the machine starts", clone=clone)
     elif cattle.address is None:
+        if cattle.uptime > _NO_ADDRESS_SECONDS:
+            title = f"restart machine {cattle.vmid}"
+            reason = "it has had no address for minutes: a network card that was replaced gets one with a restart"
+            yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
         yield reach_again_step(want, cattle, "the machine has no address yet", clone=clone)
     elif not (cattle.mark and cattle.mark.host_key):
         yield reach_again_step(want, cattle, "its host key is not recorded yet")

@@ -122,13 +122,15 @@ class NodePlanner:
             attach = list(caches.attach_steps(want, cattle, vmid, cache))
             if attach:
                 machines.check_unprotected(cattle, "a volume is to be mounted in it")
-            stopped = bool(grows or attach) and cattle.running
+            address = mac.of_machine(want, vmid, owner)
+            network = machines.network_change(self.node, want, cattle, address)
+            stopped = bool(grows or attach or network) and cattle.running
             if stopped:
                 reason = "a volume grows only while no machine has it mounted" if grows else "a volume is to be mounted"
+                reason = reason if grows or attach else network or ""
                 steps.append(machines.stop_step(cattle, reason))
             steps += [*grows, *attach]
             running = cattle.running and not stopped
-            address = mac.of_machine(want, vmid, owner)
             steps += machines.change_steps(self.node, want, cattle, volume, address, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if cattle and machines.grows(want, cattle):

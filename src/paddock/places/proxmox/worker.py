@@ -361,10 +361,11 @@ class Worker(Containers):
             final = mark.role is Role.CATTLE and "," not in key  # two keys are on record during their exchange
             self._put(container, {"description": without_claim(notes) if final else notes})
 
-        mark = self.read(vmid).mark
+        there = self.read(vmid)
+        mark, card = there.mark, str(there.config.get("net0", ""))
         adopted = mark.agent.name if mark and mark.agent and mark.made_from is None else None
         known = HostKeyTrust(mark.host_keys if mark else (), from_file, adopted)
-        reached = self._reacher.reach(vmid, known, record, clone=clone)
+        reached = self._reacher.reach(vmid, known, record, clone=clone, card=card)
         machine = self.read(vmid)
         if machine.has(Role.CATTLE) and Claim.from_notes(machine.notes):
             self._put(machine, {"description": without_claim(machine.notes)})
