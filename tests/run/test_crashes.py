@@ -19,7 +19,7 @@ from paddock.recipes.workload import Verdict
 from paddock.run import on_machine
 from paddock.run import status as statuses
 from paddock.run.on_machine import OnMachine
-from paddock.run.resolve import Located, locate
+from paddock.run.resolve import locate
 from paddock.run.status import Status
 from paddock.run.verbs import up
 from paddock.run.verify import Unhealthy
@@ -90,7 +90,7 @@ def awaited(node: Node, monkeypatch: pytest.MonkeyPatch, *observed: AgentSeen) -
 
     start = clock.monotonic()
     with pytest.raises(PaddockError) as caught:
-        OnMachine()._await_health(cast("Located", agent), cast("Guest", Log()), partial(ask))
+        OnMachine()._await_health(agent, cast("Guest", Log()), partial(ask))
     return caught.value, clock.monotonic() - start
 
 
