@@ -141,6 +141,7 @@ class NodePlanner:
             steps.append(Step("state.check", title, "the state volume was grown", CheckStateSize(want.spec.state.size)))
         notes = [
             *(pet_steps.difference_notes(self.node, want, pet) if pet else ()),
+            *(archive.shared_pet_notes(want, pet) if pet else ()),
             *(machines.difference_notes(self.node, want, cattle, made_from) if cattle else ()),
         ]
         notes += caches.difference_notes(want, owner)
