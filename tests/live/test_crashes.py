@@ -44,7 +44,7 @@ def test_up_and_status_say_that_a_process_ends_again_and_again(node: Node, host:
         assert row["status"].endswith("exit code 3")
     assert node.paddock("status", "-f", path, "--exit-code", fails=True).returncode == 1
 
-    tree["agents"]["bee"] |= {"command": ["/usr/bin/python3", "-m", "http.server", "8099"]}
+    tree["agents"]["bee"] |= {"command": ["/usr/bin/python3", "-m", "http.server", "--bind", "127.0.0.1", "8099"]}
     node.write("crashes.yaml", tree)
     node.paddock("up", "-f", path)
     wait_for(lambda: node.paddock("status", "-f", path, "--exit-code").returncode == 0)

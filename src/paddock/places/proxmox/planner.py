@@ -252,13 +252,13 @@ class NodePlanner:
     def cycle(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refused if no machine could be created afterwards.
 
-        A missing template is built first, while the machine still runs.
+        A missing template is built and a missing base downloaded first, while the machine still runs.
         """
         plan = self.down(want, seen)
         if plan.refusals:
             return plan
         try:
-            build = self._missing_template(want, seen)
+            build = self._missing_source(want, seen)
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
         taken = {step.action.vmid for step in build if isinstance(step.action, CreateBuilder)}
@@ -266,11 +266,11 @@ class NodePlanner:
         then = [step for step in again.steps if step.id not in {each.id for each in build}]
         return replace(plan, steps=[*build, *plan.steps], refusals=again.refusals, then=then)
 
-    def _missing_template(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
-        """Return the steps to the template that a new machine would be cloned from, if it does not exist yet."""
-        if want.template is None or templates.newest(want.template, seen):
-            return []
+    def _missing_source(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
+        """Return the steps to what a new machine is made from, as far as it does not exist yet."""
         download = self._download() if seen.base_missing else []
+        if want.template is None or templates.newest(want.template, seen):
+            return download
         return [*download, *self.build(want, seen, next(_free_ids(want, seen)), epoch=1)]
 
     def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:
