@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, Self
 
-from paddock.counted import counted
 from paddock.errors import PaddockError
 from paddock.frozen import frozen
 from paddock.plan import account, container, namesakes, packages, state
@@ -186,7 +185,7 @@ class AgentSeen:
     def trouble(self) -> str:
         """The condition of an agent whose processes have failed or end again and again, in words."""
         if crash := self.crashing:
-            return ", ".join(filter(None, ("crashing", counted(crash.restarts, "restart"), crash.how)))
+            return ", ".join(filter(None, ("crashing", f"{crash.restarts} restarts", crash.how)))
         failed = [self.ends.get(unit) for unit, state in self.units.items() if state == "failed"]
         return ", ".join(filter(None, ("failed", failed[0].how if failed[0] else ""))) if failed else ""
 
