@@ -22,11 +22,11 @@ cannot read the model
 """
 
 
-def seen(world: Path, state: str, journal: str = JOURNAL, **shown: str | int) -> AgentSeen:
+def seen(world: Path, state: str, journal: str = JOURNAL, unit: str = UNIT, **shown: str | int) -> AgentSeen:
     """Return what is read from the report of a unit that systemd shows in this way."""
     (world / "units").mkdir()
     (world / "root/current/units").mkdir(parents=True)
-    (world / "units" / UNIT).symlink_to(world / f"root/current/units/{UNIT}")
+    (world / "units" / unit).symlink_to(world / f"root/current/units/{unit}")
     lines = "\n".join(f"{name}={value}" for name, value in shown.items())
     (world / "shown").write_text(f"{lines}\n")
     (world / "journal").write_text(journal)
@@ -86,6 +86,16 @@ def test_restarts_of_long_ago_and_a_single_one_are_no_crash(tmp_path: Path, rest
     found = seen(tmp_path, "active", NRestarts=restarts, SubState="running", ActiveEnterTimestamp=ago(seconds))
     assert found.crashing is None
     assert found.trouble == ""
+
+
+def test_an_agent_that_waits_for_the_lease_does_not_crash(tmp_path: Path) -> None:
+    """Another machine holds the state: the process that takes the lease ends and is started again."""
+    unit = UNIT.replace("main", "lease")
+    found = seen(
+        tmp_path, "activating", unit=unit, NRestarts=19, SubState="auto-restart", ExecMainCode=1, ExecMainStatus=75
+    )
+    assert found.trouble == ""
+    assert found.units == {unit: "activating"}
 
 
 def test_a_process_that_is_not_restarted_has_failed(tmp_path: Path) -> None:

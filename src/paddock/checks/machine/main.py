@@ -135,16 +135,20 @@ def awaited_health(question: Json) -> Json:
         if now >= end or is_wanted(reply, asked["wanted"]):
             return reply
         if now >= look_again:
-            if any(has_ended(process) for process in supervised(question["supervisor"])[0].values()):
+            running, _ = supervised(question["supervisor"])
+            if any(has_ended(running[name], its_own=name in question["processes"]) for name in running):
                 return reply
             look_again = now + LOOK_AGAIN
         time.sleep(PAUSE if "refused" in reply else PAUSE_OF_ANSWERS)
 
 
-def has_ended(process: Json) -> bool:
-    """Whether a process has failed, or ends again and again."""
+def has_ended(process: Json, *, its_own: bool) -> bool:
+    """Whether a process has failed, or one of the agent's own ends again and again.
+
+    The process that takes the lease ends while another machine holds it. It is waited for.
+    """
     recent = process["state"] != "active" or time.time() - process["since"] < RECENTLY
-    return bool(process["state"] == "failed" or (process["restarts"] >= CRASHES and recent))
+    return bool(process["state"] == "failed" or (its_own and process["restarts"] >= CRASHES and recent))
 
 
 def is_wanted(reply: Json, wanted: Json) -> bool:

@@ -46,7 +46,10 @@ SHOWN
 observe_units() {
     for unit in $(own_units); do
         report unit "$unit $(systemctl is-active "$unit")"
-        report_ends "$unit"
+        case "$unit" in
+            *.lease.service | *.egress.service) ;; # they end and start again while the agent has to wait
+            *) report_ends "$unit" ;;
+        esac
         # The last message for Paddock, or the last error.
         ! has_failed "$unit" || report said "$(journalctl -q -u "$unit" -o cat -n 30 |
             sed -n -e 's/^paddock: //p' -e t -e '/error/Ip' | tail -n 1 | cut -b 1-500)"
