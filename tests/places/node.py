@@ -130,6 +130,7 @@ class Machines(MemoryContainers):
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
+        self.vmids: dict[str, int] = {}  # of the machines, by the addresses they have shown
         self.given: dict[int, str] = {}  # addresses that are not those of the configuration
         self.cards: dict[int, str] = {}  # of each running machine, as they were when it started
         self.crashes = False  # whether the node goes down in the next clone
@@ -157,6 +158,9 @@ class Machines(MemoryContainers):
         super().start(spec)
         self.cards.pop(spec.vmid, None)
 
+    def vmid_at(self, address: str) -> int:
+        return self.vmids.get(address) or int(address.rpartition(".")[2])
+
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
         """Return loopback and the cards. One that was replaced while the machine ran has no address."""
         loopback, *cards = super().interfaces(vmid, config)
@@ -167,7 +171,9 @@ class Machines(MemoryContainers):
         if self.unanswered:
             self.unanswered -= 1
         elif self.cards.setdefault(vmid, now) == now:
-            addresses = (*addresses, ("inet", self.given.get(vmid) or fixed or address_of(vmid), 24))
+            address = self.given.get(vmid) or fixed or address_of(vmid)
+            self.vmids[address] = vmid
+            addresses = (*addresses, ("inet", address, 24))
         return [loopback, *(Interface(card.name, card.mac, addresses) for card in cards)]
 
 
@@ -177,7 +183,7 @@ class PlayedSsh:
     def __init__(self, machines: Machines, address: str) -> None:
         self.name = address
         self._machines = machines
-        self._vmid = int(address.rpartition(".")[2])
+        self._vmid = machines.vmid_at(address)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
         if len(argv) > 2 and "# strays.sh" in argv[2]:
@@ -452,6 +458,12 @@ class Node(httpx.BaseTransport):
         """What was to happen before a request that never came."""
         return [f"{hook.method} {hook.path}" for hook in self._hooks]
 
+    def add_archive(self, volume: str) -> None:
+        """Put a base archive on the node, as somebody who made one."""
+        runtime, (storage, _, name) = self.world.runtime, volume.partition(":")
+        assert isinstance(runtime, MemoryRuntime)
+        runtime.add_file("pve", storage, name, 75 << 20)
+
     def restart_pveproxy(self, seconds: float) -> None:
         """Refuse connections for so long on the clock of Paddock."""
         self.refuses_until = clock.monotonic() + seconds
@@ -630,7 +642,7 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     """Simulate ssh to the machines of the node, and the clock that Paddock waits with."""
 
     def scan(address: str, **_: Any) -> str | None:
-        return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"
+        return f"ssh-ed25519 {node.machines.host_keys[node.machines.vmid_at(address)]}"
 
     monkeypatch.setattr(reach_module, "listens", lambda *_: True)
     monkeypatch.setattr(reach_module, "scan_host_key", scan)
