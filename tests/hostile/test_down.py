@@ -15,10 +15,8 @@ from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, PET, Node, PaperAgent
 from places.test_planner import inputs, plans
 
-DATA: dict[str, Any] = {
-    "runtime": "docker",
-    "container": {"install": True, "base": "docker.io/library/busybox:1", "data": "1G"},
-}
+CONTAINER: dict[str, Any] = {"install": True, "base": "docker.io/library/busybox:1"}
+DATA: dict[str, Any] = {"runtime": "docker", "container": {**CONTAINER, "data": "1G"}}
 PET_LINE = "paddock: v=2 role=pet"
 MACHINE_LINE = "paddock: v=2 role=cattle agent=home_bee"
 
