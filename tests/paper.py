@@ -61,6 +61,7 @@ def _after(agent: Located, action: Remembered, seen: AgentSeen) -> AgentSeen:
             assert isinstance(agent, Resolved)
             units = {f"paddock-{agent.name}.main.service": "active"}
             digest = agent.known_secrets.digest
+            seen = replace(seen, packages=seen.packages | set(agent.packages))  # which a template may have brought
             changed = replace(seen, bundle_id=bundle_id, secrets=digest, state_of=agent.name, units=units)
             return replace(changed, account_open=())
         case CloseAccount():

@@ -66,6 +66,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         index=fixture.index,
         jobs=dict(fixture.jobs),
         dns=dict(fixture.dns),
+        vnets=dict(fixture.vnets),
     )
 
     writing = threading.Lock()
@@ -87,8 +88,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
 def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> Cluster:
     """Build a cluster with simulated containers."""
     fixture, is_new = load_or_create_fixture(state, given, nodes)
-    bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = MemoryRuntime(state, bridges)
+    runtime = MemoryRuntime(state, fixture.bridges)
     cluster = assemble(state, fixture, runtime)
     if is_new:
         for volid in fixture.templates:
@@ -117,8 +117,7 @@ def lxc_cluster(
     if reason is not None:
         raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
     fixture, is_new = load_or_create_fixture(state, given, nodes)
-    bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = LxcRuntime(state, bridges, subnet, mmp_wait)
+    runtime = LxcRuntime(state, fixture.bridges, subnet, mmp_wait)
     cluster = assemble(state, fixture, runtime)
     boots = runtime.bridge.up() and not is_new
     gateway = runtime.bridge.gateway

@@ -80,6 +80,8 @@ class Cluster:
     backup_locks: defaultdict[str, JobLock] = field(default_factory=lambda: defaultdict(JobLock))
     # The scheduled backup jobs by their ids.
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # The zones of the SDN vnets.
+    vnets: dict[str, str] = field(default_factory=dict)
     # The name servers of the nodes, as in resolv.conf.
     dns: dict[str, dict[str, str]] = field(default_factory=dict)
     # The templates that Proxmox offers for download, as its list of appliances shows them.

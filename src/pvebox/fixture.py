@@ -96,9 +96,15 @@ class Fixture:
     templates: tuple[str, ...]
     jobs: Mapping[str, dict[str, Any]]
     dns: Mapping[str, dict[str, str]]
+    vnets: Mapping[str, str]  # with their zones
     cluster_name: str = "sandbox"
     index: tuple[Mapping[str, Any], ...] = ()
     state: Mapping[str, Any] | None = None
+
+    @property
+    def bridges(self) -> dict[str, tuple[str, ...]]:
+        """The bridges of each node that containers can use. Every node has all vnets."""
+        return {name: (*node.bridges, *self.vnets) for name, node in self.nodes.items()}
 
 
 def default_fixture(nodes: tuple[str, ...] = ("pve",)) -> dict[str, Any]:
@@ -159,6 +165,7 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             index=tuple(dict(entry) for entry in data.get("index", ())),
             jobs={name: dict(job) for name, job in data.get("jobs", {}).items()},
             dns=dict.fromkeys(data["nodes"], _DNS) | data.get("dns", {}),
+            vnets=dict(data.get("vnets", {})),
             state=data.get("state"),
         )
     except FormatError as error:

@@ -51,7 +51,7 @@ def require_bridge(call: Call, network: str) -> None:
     bridge = parts.get("bridge")
     if bridge is None:
         return
-    path = f"/sdn/zones/localnetwork/{bridge}"
+    path = f"/sdn/zones/{call.cluster.vnets.get(bridge, 'localnetwork')}/{bridge}"
     vlans = [tag for tag in (parts.get("tag"), *parts.get("trunks", "").split(";")) if tag]
     for where in [f"{path}/{vlan}" for vlan in vlans] or [path]:
         call.require(where, "SDN.Use")

@@ -1,4 +1,4 @@
-"""What the program on the machine finds: secrets in files that everyone can read, and sockets of other programs."""
+"""What the program on the machine finds: secrets that everyone can read, others' sockets, processes that have ended."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import hashlib
 import math
 import os
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from paddock.checks.machine import leaks as search
+from paddock.checks.machine.main import has_ended
 from paddock.checks.machine.ports import company
 
 
@@ -96,3 +98,22 @@ def test_sockets_of_other_programs_are_told_with_their_names() -> None:
         comm = Path("/proc/self/comm").read_text().strip()
         assert told[port] == {"host": "127.0.0.1", "port": port, "uid": os.getuid(), "name": comm}
         assert port not in {each["port"] for each in company([os.getpid()], alone=False)}
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "age", "its_own", "ended"),
+    [
+        ("failed", 0, 5, True, True),
+        ("failed", 0, 5, False, True),
+        ("activating", 3, 5, True, True),
+        ("active", 3, 5, True, True),
+        ("active", 3, 600, True, False),  # it has recovered
+        ("active", 2, 5, True, False),
+        ("activating", 9, 5, False, False),  # it waits for the lease
+    ],
+)
+def test_a_process_that_ends_again_and_again_is_not_waited_for(
+    state: str, restarts: int, age: float, *, its_own: bool, ended: bool
+) -> None:
+    process = {"state": state, "pid": 1, "restarts": restarts, "since": time.time() - age}
+    assert has_ended(process, its_own=its_own) is ended

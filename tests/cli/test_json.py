@@ -92,6 +92,12 @@ def test_timings_json_has_the_documented_keys(paddock: Any, monkeypatch: pytest.
     assert shape(json.loads(paddock("timings", "--json").out)) == shape(example)
 
 
+def test_status_ends_with_1_for_an_agent_that_is_not_well(paddock: Any, file: Path) -> None:
+    plain = ("status", "--set", "agents.hermes.dashboard=false")
+    assert paddock(*plain).code == 0
+    assert paddock(*plain, "--exit-code").code == 1
+
+
 def test_check_status_and_down_work_without_the_secrets_of_agents(paddock: Any, file: Path) -> None:
     lacking = ("--set", "agents.hermes.secrets={A: {env: NO_SUCH_A}}", "--set", "agents.hermes.dashboard=false")
     for verb in ("check", "status", "down"):

@@ -30,9 +30,9 @@ from places.test_projects import without_project
 OTHER = "desk/00000001"  # a run that nobody knows
 Prepare = Callable[[NodeWorld], object]
 Keys = dict[str, Any]
-DOCKER: Keys = {"runtime": "docker", "container": {"base": "debian:12"}}
-CACHE: Keys = {"runtime": "docker", "container": {"base": "debian:12", "data": "20G"}}
-FROM_FILE: Keys = {"runtime": "docker", "container": {"base": "debian:12", "archive": "image.tar"}}
+DOCKER: Keys = {"runtime": "docker", "container": {"install": True, "base": "debian:12"}}
+CACHE: Keys = {"runtime": "docker", "container": {"install": True, "base": "debian:12", "data": "20G"}}
+FROM_FILE: Keys = {"runtime": "docker", "container": {"install": True, "base": "debian:12", "archive": "image.tar"}}
 ANT: Keys = {"name": "ant", "state": {"pet": PET}}
 
 
@@ -321,16 +321,19 @@ SCENARIOS = [
     node_up(
         "a stopped engine",
         after(with_agent(**DOCKER), engine(engine="down: it is stopped")),
-        **(DOCKER | {"container": {"base": "debian:12", "install": True}}),
+        **(DOCKER | {"container": {"install": True, "base": "debian:12"}}),
     ),
     node_up(
         "another image",
         after(with_agent(**DOCKER), engine(left={"podman": ["vim"]})),
         runtime="docker",
-        container={"base": "debian:13"},
+        container={"install": True, "base": "debian:13"},
     ),
     node_up(
-        "an image in a file", with_archive, runtime="docker", container={"base": "debian:12", "archive": "image.tar"}
+        "an image in a file",
+        with_archive,
+        runtime="docker",
+        container={"install": True, "base": "debian:12", "archive": "image.tar"},
     ),
     node_up("work of root", with_agent(), root="root@node", patient=False, **ROOT_WORK),
     downloads_base(),
@@ -343,7 +346,7 @@ SCENARIOS = [
         with_agent(**CACHE),
         verb="grow",
         runtime="docker",
-        container={"base": "debian:12", "data": "30G"},
+        container={"install": True, "base": "debian:12", "data": "30G"},
     ),
     node_down("a machine", with_agent()),
     node_down("a machine with a data volume", with_agent(**CACHE), **CACHE),

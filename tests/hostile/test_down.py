@@ -15,7 +15,8 @@ from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, PET, Node, PaperAgent
 from places.test_planner import inputs, plans
 
-DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
+CONTAINER: dict[str, Any] = {"install": True, "base": "docker.io/library/busybox:1"}
+DATA: dict[str, Any] = {"runtime": "docker", "container": {**CONTAINER, "data": "1G"}}
 PET_LINE = "paddock: v=2 role=pet"
 MACHINE_LINE = "paddock: v=2 role=cattle agent=home_bee"
 
@@ -129,7 +130,7 @@ def test_a_protected_machine_is_not_stopped(node: Node, verb: Callable[[PaperAge
 
 
 def test_a_protected_machine_is_not_stopped_to_add_a_cache_volume(node: Node) -> None:
-    up(wide(node, runtime="docker", container={"base": "docker.io/library/busybox:1"}))
+    up(wide(node, runtime="docker", container=CONTAINER))
     node.root("pct", "set", CATTLE, "--protection", "1")
     said, _ = end_of(up, wide(node, **DATA))
     assert node.running == [CATTLE], "a machine that cannot get a volume was stopped"

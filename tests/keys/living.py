@@ -21,7 +21,7 @@ import pytest
 
 from faults.looks import Silent
 from faults.world import Memories, Said, World
-from keys.shapes import AGENT
+from keys.shapes import AGENT, BASE
 from keys.world import write_files
 from paddock.errors import PaddockError
 from paddock.guests import Guest
@@ -207,6 +207,7 @@ class EditedWorld(World):
         """Return a world in which nothing was done yet. The given folder has the files that keys name."""
         shutil.copytree(given, folder)
         node = CutNode(folder)
+        node.add_archive(BASE)
         (folder / "token").write_text(f"{ROOT}={node.world.access.tokens[ROOT].secret}")
         world = cls(folder, monkeypatch, node, Memories(node, {}, 0))
         world.side = LivingSide(node)

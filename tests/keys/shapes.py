@@ -11,7 +11,7 @@ from paddock.recipes import KINDS
 from paddock.spec.agent import RuntimeName
 
 AGENT: Final = "bee"
-BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
+BASE: Final = "local:vztmpl/debian-12-with-engines.tar.zst"  # an archive of Proxmox has no engine, and is refused
 
 # `user` is a host without root, and `here` is the machine that runs Paddock.
 PLACES: Final[Mapping[str, dict[str, Any]]] = {

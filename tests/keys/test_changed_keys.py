@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keys.shapes import AGENT, every_shape
+from keys.shapes import AGENT, BASE, every_shape
 from keys.table import rows
 from keys.test_every_key import accepted
 from keys.world import write_files
@@ -20,6 +20,7 @@ SHAPES = {shape.name: shape for shape in every_shape()}
 @pytest.mark.parametrize("name", ["service proxmox systemd", "hermes proxmox docker base"])
 def test_a_changed_key_of_the_machine_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node, shape = Node(tmp_path), SHAPES[name]
+    node.add_archive(BASE)
     play_ssh(monkeypatch, node)
     monkeypatch.setenv("A_KEY", "first-secret")
     write_files(tmp_path, f"{DEPLOYER}={node.world.access.tokens[DEPLOYER].secret}")

@@ -16,6 +16,7 @@ import pytest
 from pyrage import encrypt, x25519
 
 from clocks import SimulatedClock
+from keys.shapes import BASE
 from paddock import clock, process
 from paddock.places import MachineWant
 from paddock.places.proxmox import tls
@@ -90,6 +91,7 @@ class World:
         self._patch = patch
         self._seen: dict[str, ProxmoxSeen] = {}
         node = Node(folder)
+        node.add_archive(BASE)
         node.somebody(FOREIGN, pool="paddock")
         node.root("pct", "start", FOREIGN)
         self.wire = Wire(node)

@@ -55,7 +55,7 @@ class Newcomer:
             yield user
         self.shown.append(f"$ {self.commands[-1]}\n{user.shown}")
 
-    def paddock(self, *words: str, told: bool = True) -> str:
+    def paddock(self, *words: str, told: bool = True, seconds: float = 300) -> str:
         """Run a command without a terminal, and return what it prints."""
         done = subprocess.run(
             *([*PADDOCK, *words],),
@@ -64,7 +64,7 @@ class Newcomer:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=300,
+            timeout=seconds,
         )
         assert done.returncode == 0, done.stdout
         if told:
@@ -186,3 +186,27 @@ def test_a_newcomer_without_anything_gets_an_agent_in_the_sandbox() -> None:
             person.paddock("sandbox", "clean", told=False)
         url = re.search(r"http://[0-9.]+:[0-9]+/v1", "".join(person.shown))
         assert same_in_the_tutorial("sandbox", person.text({url[0]: "http://10.99.0.1:4000/v1"} if url else {}))
+
+
+@slow_proof
+def test_a_newcomer_gets_an_agent_in_docker_in_a_machine(
+    stage: tuple[Path, dict[str, Any], str], roots: dict[str, Path]
+) -> None:
+    """From the questions to the answer. The image comes from a file, because there is no registry here."""
+    folder, node, models = stage
+    person = Newcomer.below(folder)
+    with person.at_terminal("init") as user:
+        user.answer("Number or name [pet-and-cattle]: ", "docker-lxc")
+        user.answer("like 192.168.1.10: ", str(node["url"]).removeprefix("https://"))
+        user.answer("(yes or no): ", "yes")
+        lines = user.wait_for("The token's value (not shown): ")
+        user.type(paste(lines, folder / "sandbox") + "\n")
+        paste(user.wait_for("Waiting until they have run …"), folder / "sandbox")
+        user.answer("`new` to make one [new]: ", "")
+        user.answer("Number, name or URL: ", models)
+        user.answer("API key of the model (not shown): ", MODEL_KEY)
+        assert user.end() == 0, user.shown
+    image = ("--set", f"agents.hermes.container.archive={roots['base']}")
+    assert "hermes: up and working" in person.paddock("up", *image, told=False, seconds=900)
+    assert "7421" in person.paddock("ask", "hermes", "Remember: the gate code is 7421", told=False)
+    assert "nothing to do" in person.paddock("up", *image, told=False)

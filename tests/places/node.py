@@ -61,6 +61,7 @@ from pvebox.errors import NodeCrashError
 from pvebox.faults import Faults, Rule, install
 from pvebox.http import ABORT, HttpApi
 from pvebox.memory import MemoryContainers, MemoryRuntime
+from pvebox.network import parse_network
 from pvebox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
 from pvebox.shell import CommandResult
 from pvebox.tasks import Task, Tasks
@@ -129,6 +130,9 @@ class Machines(MemoryContainers):
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
+        self.vmids: dict[str, int] = {}  # of the machines, by the addresses they have shown
+        self.given: dict[int, str] = {}  # addresses that are not those of the configuration
+        self.cards: dict[int, str] = {}  # of each running machine, as they were when it started
         self.crashes = False  # whether the node goes down in the next clone
         self.obstacle: Callable[[Task], None] = lambda task: None  # in the way of everyone who unpacks an archive
 
@@ -150,13 +154,26 @@ class Machines(MemoryContainers):
             raise NodeCrashError
         return super().settle_clone(spec)
 
+    def start(self, spec: ContainerSpec) -> None:
+        super().start(spec)
+        self.cards.pop(spec.vmid, None)
+
+    def vmid_at(self, address: str) -> int:
+        return self.vmids.get(address) or int(address.rpartition(".")[2])
+
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
+        """Return loopback and the cards. One that was replaced while the machine ran has no address."""
         loopback, *cards = super().interfaces(vmid, config)
         addresses: tuple[tuple[str, str, int], ...] = (("inet6", "fe80::be24:11ff:fe00:1", 64),)
+        now = str(config.options.get("net0"))
+        fixed = parse_network(now).get("ip", "") if "net0" in config.options else ""
+        fixed = fixed.partition("/")[0] if "/" in fixed else ""
         if self.unanswered:
             self.unanswered -= 1
-        else:
-            addresses = (*addresses, ("inet", address_of(vmid), 24))
+        elif self.cards.setdefault(vmid, now) == now:
+            address = self.given.get(vmid) or fixed or address_of(vmid)
+            self.vmids[address] = vmid
+            addresses = (*addresses, ("inet", address, 24))
         return [loopback, *(Interface(card.name, card.mac, addresses) for card in cards)]
 
 
@@ -166,7 +183,7 @@ class PlayedSsh:
     def __init__(self, machines: Machines, address: str) -> None:
         self.name = address
         self._machines = machines
-        self._vmid = int(address.rpartition(".")[2])
+        self._vmid = machines.vmid_at(address)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
         if len(argv) > 2 and "# strays.sh" in argv[2]:
@@ -357,6 +374,7 @@ class Node(httpx.BaseTransport):
         self.at_once = 0  # the most requests that were under way at the same time
         self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # of the node
         self.waits = NodeClock(self.world.tasks)  # of Paddock
+        self.refuses_until = 0.0  # on the clock of Paddock: connections are refused, as while pveproxy restarts
         self.kill_after = 0  # after how many writing requests the run is killed
         self._dead = False
         self.rewrite: Callable[[Any], Any] | None = None  # of the answers
@@ -382,6 +400,8 @@ class Node(httpx.BaseTransport):
             happening()
         if self._dead:
             raise Killed
+        if clock.monotonic() < self.refuses_until:
+            raise httpx.ConnectError("[Errno 111] Connection refused", request=request) from ConnectionRefusedError()
         if path.endswith("/clone"):
             self.machines.cloned = int(path.split("/")[-2])
         with self._lock:
@@ -437,6 +457,16 @@ class Node(httpx.BaseTransport):
     def waited_in_vain(self) -> list[str]:
         """What was to happen before a request that never came."""
         return [f"{hook.method} {hook.path}" for hook in self._hooks]
+
+    def add_archive(self, volume: str) -> None:
+        """Put a base archive on the node, as somebody who made one."""
+        runtime, (storage, _, name) = self.world.runtime, volume.partition(":")
+        assert isinstance(runtime, MemoryRuntime)
+        runtime.add_file("pve", storage, name, 75 << 20)
+
+    def restart_pveproxy(self, seconds: float) -> None:
+        """Refuse connections for so long on the clock of Paddock."""
+        self.refuses_until = clock.monotonic() + seconds
 
     def forget_what_was_to_happen(self) -> None:
         self._hooks.clear()
@@ -612,7 +642,7 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     """Simulate ssh to the machines of the node, and the clock that Paddock waits with."""
 
     def scan(address: str, **_: Any) -> str | None:
-        return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"
+        return f"ssh-ed25519 {node.machines.host_keys[node.machines.vmid_at(address)]}"
 
     monkeypatch.setattr(reach_module, "listens", lambda *_: True)
     monkeypatch.setattr(reach_module, "scan_host_key", scan)

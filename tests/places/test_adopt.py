@@ -143,6 +143,23 @@ def test_up_does_not_change_settings_of_an_adopted_machine_that_the_file_omits(p
     assert adoption.planned() == []
 
 
+@pytest.mark.parametrize(
+    ("own", "said", "backup"),
+    [("", None, "1"), (",backup=0", None, "0"), (",backup=0", True, "1"), (",backup=1", False, "0"), ("", False, "0")],
+)
+def test_an_adopted_state_is_in_the_backups_of_its_pet(
+    pet_and_cattle: Node, own: str, said: bool | None, backup: str
+) -> None:
+    node = pet_and_cattle
+    node.put(999, mp0=f"local-lvm:vm-999-disk-1,mp={HOME},size=10G{own}")
+    adoption = Adoption(node, 105)
+    if said is not None:
+        adoption.keys["state"] = {"backup": said}
+    adoption.run()
+    assert f",backup={backup}" in node.config(999)["mp0"]
+    assert adoption.planned() == []
+
+
 def test_adopt_names_settings_that_the_file_cannot_express(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     node.put(105, net1="name=eth1,bridge=vmbr1,ip=dhcp", cpulimit="1.5")

@@ -15,7 +15,7 @@ from paddock.run.verbs import down, plan_forget, up
 from places.life import runs_until_done
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
-WITH: dict[str, Any] = {"runtime": "docker", "container": {"base": "debian:12", "data": "20G"}}
+WITH: dict[str, Any] = {"runtime": "docker", "container": {"install": True, "base": "debian:12", "data": "20G"}}
 MOUNTS = [{"host": "/mnt/pve/hdd/bee", "path": "/big"}]
 CACHE = "local-lvm:vm-100-disk-2"
 PETS = {"vm-100-disk-0", "vm-100-disk-1", "vm-100-disk-2"}
@@ -61,7 +61,7 @@ def test_up_with_a_cache_continues_after_a_kill_at_any_request(node: Node, after
 
 @pytest.mark.parametrize("after", range(1, 7))
 def test_adding_a_cache_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
-    up(node.agent(runtime="docker", container={"base": "debian:12"}))
+    up(node.agent(runtime="docker", container={"install": True, "base": "debian:12"}))
     node.sent.clear()
     node.kill_after = after
     ends = runs_until_done(up, agent_on(node, "none"))
@@ -79,7 +79,7 @@ def as_wanted(agent: PaperAgent) -> AgentSeen:
 
 @pytest.mark.parametrize("engine", ["up", "down: no storage driver works here"])
 def test_a_cache_added_later_needs_a_new_image_and_container(node: Node, engine: str) -> None:
-    up(node.agent(runtime="docker", container={"base": "debian:12"}))
+    up(node.agent(runtime="docker", container={"install": True, "base": "debian:12"}))
     agent = node.agent(**WITH)
     inside = as_wanted(agent)
     inside = replace(inside, container=replace(inside.container, engine=engine))
@@ -94,7 +94,7 @@ def test_a_cache_added_later_needs_a_new_image_and_container(node: Node, engine:
 
 def test_up_waits_for_an_answer_after_the_machine_restarts(node: Node) -> None:
     up(node.agent(**WITH))
-    agent = node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}, mounts=MOUNTS)
+    agent = node.agent(runtime="docker", container={"install": True, "base": "debian:12", "data": "30G"}, mounts=MOUNTS)
     plan = agent.plan_up(replace(agent.observe(), agent=as_wanted(agent)))
     assert [step.id for step in plan.steps][-4:] == ["cattle.root", "cattle.reach", "mounts.check", "agent.answer"]
     plan = node.agent(**WITH).plan_up(replace(agent.observe(), agent=as_wanted(node.agent(**WITH))))
@@ -104,7 +104,7 @@ def test_up_waits_for_an_answer_after_the_machine_restarts(node: Node) -> None:
 def test_the_cache_grows_while_the_machine_is_stopped(node: Node) -> None:
     up(node.agent(**WITH))
     node.sent.clear()
-    up(node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}))
+    up(node.agent(runtime="docker", container={"install": True, "base": "debian:12", "data": "30G"}))
     machine = [str(sent).rpartition("/")[2] for sent in node.writes if not sent.path.endswith("config")]
     assert machine[:3] == ["shutdown", "resize", "start"]
     assert "claim" not in node.config(PET)["description"] + node.config(CATTLE)["description"]

@@ -12,7 +12,7 @@ import pytest
 from clocks import SimulatedClock
 from paddock import clock
 from paddock.errors import PaddockError
-from paddock.places.proxmox.client import Client, TaskFailed
+from paddock.places.proxmox.client import Client, NotReached, TaskFailed
 from paddock.places.proxmox.errors import (
     AnswerLost,
     ApiError,
@@ -81,6 +81,38 @@ def test_a_write_that_could_not_connect_is_not_a_lost_answer(monkeypatch: pytest
     with pytest.raises(PaddockError, match="does not answer") as caught:
         client.send("POST", "/nodes/pve/lxc")
     assert not isinstance(caught.value, AnswerLost)
+
+
+def refused() -> httpx.ConnectError:
+    error = httpx.ConnectError("[Errno 111] Connection refused")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    return error
+
+
+@pytest.mark.parametrize(("changed", "seconds"), [(False, 5), (True, 30)])
+def test_refused_connections_are_retried_longer_after_a_change(
+    monkeypatch: pytest.MonkeyPatch, *, changed: bool, seconds: float
+) -> None:
+    ends = 0.0
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if clock.monotonic() < ends:
+            raise refused()
+        return data("102")
+
+    client = node(monkeypatch, handle)
+    if changed:
+        client.send("PUT", "/nodes/pve/lxc/105/config", {"cores": 2})
+    for method in ("GET", "POST"):
+        ends = clock.monotonic() + seconds - 1.5
+        assert (client.get("/x") if method == "GET" else client.send(method, "/x")) == "102"
+        client._changed = changed
+    for ask in (client.get, lambda path: client.send("POST", path)):
+        start = clock.monotonic()
+        ends = start + 3600
+        with pytest.raises(NotReached, match="https://node:8006 does not answer"):
+            ask("/x")
+        assert clock.monotonic() - start < seconds + 2
 
 
 @pytest.mark.parametrize(

@@ -400,6 +400,14 @@ def test_a_start_that_fails_says_why_before_the_log(cluster: Node) -> None:
     assert second == "the task vzstart failed: startup for container '101' failed"
 
 
+def test_a_restart_that_fails_says_why_before_the_log(cluster: Node) -> None:
+    up(cluster.agent())
+    cluster.fault("fail-task", "no such logical volume pve/vm-100-disk-1", path="*/status/reboot")
+    with pytest.raises(TaskFailed) as caught:
+        up(cluster.agent(machine={"dns": ["9.9.9.9"]}))
+    assert caught.value.message.startswith("machine 101 does not restart: no such logical volume pve/vm-100-disk-1\n")
+
+
 RECORDED = {
     "run_buffer: 322 Script exited with status 2 (something that it mounts does not exist)": "startup for container",
     "no such logical volume pve/vm-200-disk-1": "no such logical volume",

@@ -8,7 +8,7 @@ import pytest
 
 from paddock.errors import PaddockError
 from paddock.run.verbs import cycle, up
-from places.node import CATTLE, Node, Sent
+from places.node import CATTLE, ROOT, Node, Sent
 
 LXC = "/nodes/pve/lxc"
 OTHER_CONTENTS: dict[str, Any] = {"packages": ["jq"]}
@@ -58,3 +58,20 @@ def test_cycle_leaves_the_machine_running_when_a_secret_is_missing(node: Node, m
         cycle(node.agent(**keys))
     assert not node.writes
     assert node.running == [CATTLE]
+
+
+@pytest.mark.parametrize("template", ["none", "auto"])
+def test_cycle_downloads_a_missing_base_before_it_stops_the_machine(node: Node, template: str) -> None:
+    archive = "debian-13-standard_13.1-2_amd64.tar.zst"
+    keys: dict[str, Any] = {
+        "base": {"url": f"https://example.org/{archive}", "sha512": "0" * 128},
+        "template": template,
+    }
+    keys["token"] = ROOT
+    up(node.agent(**keys))
+    node.world.runtime.remove_file("pve", "local", f"vztmpl/{archive}")
+    node.sent.clear()
+    cycle(node.agent(**keys))
+    download = first(node.sent, "POST", "/nodes/pve/storage/local/download-url")
+    assert download < first(node.sent, "POST", f"{LXC}/{node.running[0]}/status/shutdown")
+    assert node.running

@@ -16,7 +16,7 @@ from paddock.places.proxmox import observe
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
 from paddock.run import templates
-from paddock.run.verbs import down, up
+from paddock.run.verbs import cycle, down, up
 from places.life import LXC, PETS_VOLUMES, STATE, expect_down, expect_up, runs_until_done
 from places.node import CATTLE, DAILY, DEPLOYER, PET, WIDE, Killed, Node, PaperAgent
 
@@ -90,6 +90,22 @@ def test_every_read_is_retried_after_a_short_outage(node: Node, kind: str) -> No
         node.fault(kind, "596", method="GET", path=path, count=2)
     assert runs_until_done(up, node.agent) == []
     assert runs_until_done(up, node.agent) == []
+    expect_up(node)
+
+
+@pytest.mark.parametrize("nth", range(1, 10))
+def test_cycle_goes_on_when_pveproxy_restarts(node: Node, nth: int) -> None:
+    """An update of Proxmox, or a new certificate, refuses connections for two or three seconds."""
+    up(node.agent())
+    node.before("*", "*", lambda: node.restart_pveproxy(3), nth=nth)
+    cycle(node.agent())
+    assert node.waited_in_vain == []
+    expect_up(node)
+
+
+def test_a_run_that_begins_while_pveproxy_restarts_waits_for_it(node: Node) -> None:
+    node.restart_pveproxy(3)
+    up(node.agent())
     expect_up(node)
 
 

@@ -159,7 +159,7 @@ def test_a_rename_continues_after_a_kill_at_any_request(old: Node, after: int) -
 
 
 def test_the_cache_and_the_record_of_an_adoption_get_the_project_too(node: Node) -> None:
-    docker: dict[str, Any] = {"runtime": "docker", "container": {"base": "debian:12", "data": "4G"}}
+    docker: dict[str, Any] = {"runtime": "docker", "container": {"install": True, "base": "debian:12", "data": "4G"}}
     up(node.agent(**docker))
     node.put(PET, description="paddock: v=2 role=pet adopted=ant,home_bee")
     without_project(node)

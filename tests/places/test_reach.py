@@ -71,7 +71,7 @@ def _reached(
     monkeypatch: pytest.MonkeyPatch, log: list[str], known: HostKeyTrust = NOTHING, shell: SshGuest | None = None
 ) -> list[str]:
     """Return the recorded host keys."""
-    monkeypatch.setattr(reading, "address", lambda client, vmid: "192.0.2.5")
+    monkeypatch.setattr(reading, "cards", lambda *_: [reading.Card("eth0", "bc:24:11:00:00:05", ("192.0.2.5",))])
     monkeypatch.setattr(capacity, "listens", lambda *_: True)
     monkeypatch.setattr(capacity, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
     monkeypatch.setattr(capacity, "read_host_key", lambda node, vmid: f"ssh-ed25519 {KEY}")
@@ -177,7 +177,7 @@ def test_a_clone_is_reached_with_the_key_of_its_template_and_scanned_only_withou
         scanned.append(address)
         return f"ssh-ed25519 {KEY}"
 
-    monkeypatch.setattr(reading, "address", lambda client, vmid: "192.0.2.5")
+    monkeypatch.setattr(reading, "cards", lambda *_: [reading.Card("eth0", "bc:24:11:00:00:05", ("192.0.2.5",))])
     monkeypatch.setattr(capacity, "listens", lambda *_: True)
     monkeypatch.setattr(capacity, "scan_host_key", scan)
     monkeypatch.setattr(capacity, "SharedConnection", _Connection)

@@ -392,9 +392,9 @@ def test_root_writes_only_to_the_agents_containers(node: Node, root: PlayedRoot)
     before = {vmid: node.config(vmid) for vmid in others}
     mounts = [{"host": HOST, "path": "/big"}]  # in a container /data is the path of the state
     wanted = {**WANTED, "mounts": mounts, "template": "auto", "root": "root@node", "runtime": "docker"}
-    up(node.agent(**wanted, container={"base": "debian:12", "data": "20G"}))
-    cycle(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))
-    down(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))
+    up(node.agent(**wanted, container={"install": True, "base": "debian:12", "data": "20G"}))
+    cycle(node.agent(**wanted, container={"install": True, "base": "debian:12", "data": "30G"}))
+    down(node.agent(**wanted, container={"install": True, "base": "debian:12", "data": "30G"}))
     assert set().union(*map(written_to, node.writes)) == {PET, CATTLE, 102}
     named = {word for line in root.ran if line.startswith("pct") for word in line.split() if word.isdecimal()}
     assert named == {str(CATTLE), "102"}

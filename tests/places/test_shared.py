@@ -110,11 +110,12 @@ def test_a_machine_without_the_tag_is_read_with_its_pending_changes_too(node: No
 
 
 def test_the_node_is_asked_for_an_address_that_is_about_to_change(node: Node) -> None:
-    fixed: dict[str, Any] = {"machine": {"net": {"address": "10.9.9.9/24"}}}
+    fixed: dict[str, Any] = {"machine": {"net": {"address": "10.9.9.101/24"}}}
     up(node.agent(**fixed))
     agent = node.agent(**fixed)
-    assert agent.observe().machine.address == "10.9.9.9"
+    assert agent.observe().machine.address == "10.9.9.101"
     node.rewrite = _with_pending_card
+    node.machines.given[CATTLE] = "10.0.0.101"
     again = node.agent(**fixed)
     assert again.node.observe(again.machine_want).containers[CATTLE].address == f"10.0.0.{CATTLE}"
 

@@ -134,7 +134,7 @@ def test_a_new_token_holds_nothing(node: Node) -> None:
     node.root("pveum", "user", "token", "add", "new@pve", "one", "--privsep", "1")
     found = who(node.client("new@pve!one"))
     assert (found.accepted, found.holds_nothing) == (True, True)
-    assert found.blind == ("Datastore.Audit on /storage", "SDN.Audit on /sdn/zones/localnetwork")
+    assert found.blind == ("Datastore.Audit on /storage", "SDN.Audit on /sdn/zones")
     assert any(line.endswith("on /pool/paddock-state") for line in found.lacks)
     offered = survey(node.client("new@pve!one")).nodes[0]
     assert not any((offered.disks, offered.bridges, offered.archives))
@@ -151,7 +151,7 @@ def test_root_s_lines_let_a_token_look(node: Node) -> None:
         ({"/": {"Datastore.Audit": 1, "SDN.Use": 1}}, 0, 2),
         ({"/": {"Datastore.Audit": 0, "SDN.Audit": 0}}, 2, 2),  # not inherited
         ({"/storage/local": {"Datastore.AllocateSpace": 1}, "/sdn/zones/localnetwork/vmbr0": {"SDN.Use": 1}}, 0, 2),
-        ({"/storages": {"Datastore.Audit": 1}, "/sdn/zones/localnetworks": {"SDN.Use": 1}}, 2, 2),
+        ({"/storages": {"Datastore.Audit": 1}, "/sdn/zones2": {"SDN.Use": 1}}, 2, 2),
     ],
     ids=["inherited", "not inherited", "single", "neighbours"],
 )

@@ -48,6 +48,50 @@ def test_claim_moves_all_files_into_the_home(state: Path) -> None:
     expect_claimed(state)
 
 
+ACCOUNTS = """#!/bin/sh
+case "$1 $2" in
+    "-u bee") [ -z "$BEE" ] || { echo "$BEE"; exit 0; }; exit 1 ;;
+    "-g bee") echo "$BEE" ;;
+    "passwd 10000") [ -z "$TAKEN" ] || echo "$TAKEN:x:10000:10000::/:/bin/sh" ;;
+    *) exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("bee", "taken", "words"),
+    [
+        (
+            "1001",
+            "",
+            "the account bee has the uid 1001 here, and the file says 10000; write user: {name: bee, uid: 1001,",
+        ),
+        (
+            "998",
+            "",
+            "the account bee has the uid 998 here, and the file says 10000; rename it: usermod --login old-bee",
+        ),
+        ("", "bob", "the uid 10000 is that of the account bob here, and the file says bee"),
+    ],
+)
+def test_an_account_with_another_number_is_said_before_anything_moves(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bee: str, taken: str, words: str
+) -> None:
+    for name in ("id", "getent"):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).write_text(ACCOUNTS)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("BEE", bee)
+    monkeypatch.setenv("TAKEN", taken)
+    arguments = [str(state), "home_bee", "bee", "10000", "10000", "", "", "", "", "yes"]
+    with pytest.raises(CommandFailed) as caught:
+        expect(LocalGuest(), "claiming", script("claim.sh", arguments))
+    assert f"nothing was moved: {words}" in caught.value.message
+    assert {name: (state / name).read_text() for name in FILES} == FILES
+    assert not (state / ".paddock").exists()
+
+
 def begun(state: Path, name: str = ".paddock.new") -> None:
     for folder in (state / name, state / name / "adopting"):
         folder.mkdir(mode=0o700)

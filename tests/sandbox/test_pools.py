@@ -14,6 +14,7 @@ from pvebox.shell import CommandResult
 from pvebox.tasks import Task
 from sandbox.inprocess import TEMPLATE, Api, Json
 
+CARD = "name=eth0,bridge=intra01"
 DAILY, SETUP = "pooled@pve!daily", "pooled@pve!setup"
 LXC = "/nodes/pve/lxc"
 
@@ -50,6 +51,22 @@ def root(api: Api, line: str) -> CommandResult:
 def members(api: Api, pool: str) -> list[int]:
     [found] = api.ask("GET", "/pools", DAILY, poolid=pool).json()["data"]
     return [member["vmid"] for member in found["members"]]
+
+
+def test_a_vnet_is_used_and_listed_with_a_privilege_in_its_zone(api: Api) -> None:
+    """The error is Proxmox's own."""
+    api.cluster.vnets["intra01"] = "intra"
+    made = {"ostemplate": TEMPLATE, "rootfs": "local-lvm:2", "features": "nesting=1", "net0": CARD}
+    acl = "pveum acl modify {} --users pooled@pve --tokens 'pooled@pve!daily' --roles PoolNet"
+    assert root(api, acl.format("/sdn/zones/localnetwork/intra01")).code == 0
+    answer = api.ask("POST", LXC, DAILY, vmid=301, pool="paddock", **made)
+    reason = "Permission check failed (/sdn/zones/intra/intra01, SDN.Use)"
+    assert (answer.status_code, answer.headers["x-pvebox-reason"]) == (403, reason)
+    assert api.ask("GET", "/cluster/sdn/vnets", DAILY).json()["data"] == []
+    assert root(api, acl.format("/sdn/zones/intra/intra01")).code == 0
+    listed = api.ask("GET", "/cluster/sdn/vnets", DAILY).json()["data"]
+    assert [(row["vnet"], row["zone"]) for row in listed] == [("intra01", "intra")]
+    done(api, "POST", LXC, DAILY, vmid=301, pool="paddock", **made)
 
 
 def test_tokens_with_rights_on_two_pools_make_a_pet_and_a_machine(api: Api) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
+from paddock.errors import Exit
 
 
 @verb("paddock status --json")
@@ -24,6 +25,9 @@ def status(
         typer.Option("--updates", help="Also show a newer version in the package index, which is asked once a day."),
     ] = False,
     as_json: Json = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 1 if an agent does not run or is not healthy.")
+    ] = False,
 ) -> None:
     """Show machine, version, state, health, backups and pending changes of each agent.
 
@@ -43,9 +47,12 @@ def status(
             for row in statuses(agents, updates=updates)
         ]
         left = left_over(agents) if not only else []
+    well = all(row.is_well for row in rows)
     rows += [Status.of_remnant(each) for each in left]
     if as_json:
         print(json.dumps([row.as_data() for row in rows], indent=2))
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print("\n".join([table(rows, width), *(["", *(each.sentence for each in left)] if left else [])]))
+    if exit_code and not well:
+        raise typer.Exit(Exit.FAILED)

@@ -24,6 +24,7 @@ from paddock.plan.upgrades import Housing, Upgrade
 from paddock.visible import one_line
 
 _NIXOS: Final = "nixos"
+CRASHES: Final = 3  # restarts after which a process is not waited for any longer
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
@@ -31,7 +32,7 @@ _RECORDS: Final = frozenset(
         *("holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade", "housing"),
-        *("account", "account.open", "unit", "limit", "said", "engine", "info", "image", "container", "layer"),
+        *("account", "account.open", "unit", "limit", "ends", "said", "engine", "info", "image", "container", "layer"),
         *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
@@ -74,6 +75,26 @@ class AgentWant:
 
 
 @frozen
+class Ends:
+    """How often systemd has restarted a unit since it was started, and how its process ended last."""
+
+    restarts: int
+    how: str  # exit code 3, signal 9; empty if it is not known
+
+    @classmethod
+    def from_record(cls, value: str) -> tuple[str, Self]:
+        """Return the unit and its ends."""
+        unit, _, rest = value.partition(" ")
+        restarts, _, how = rest.partition(" ")
+        return unit, cls(int(restarts) if restarts.isdecimal() else 0, one_line(how, 40))
+
+    @property
+    def crashes(self) -> bool:
+        """Whether the process ends again and again."""
+        return self.restarts >= CRASHES
+
+
+@frozen
 class AgentSeen:
     """An agent on its machine, as the runtime's observe script reports it."""
 
@@ -107,6 +128,7 @@ class AgentSeen:
     facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     limits: Sequence[str] = ()  # of its units, as lines of a unit
     said: str = ""  # the message of a unit that failed
+    ends: Mapping[str, Ends] = field(default_factory=dict)  # of the units whose process has ended recently
     container: ContainerSeen = field(default_factory=ContainerSeen)
     left: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by engine: software in a container left behind
     namesakes: NamesakesSeen = field(default_factory=NamesakesSeen)
@@ -150,12 +172,27 @@ class AgentSeen:
             room=_two_numbers(values.get("room", "")),
             limits=tuple(value for name, value in pairs if name == "limit"),
             said=values.get("said", ""),
+            ends=dict(Ends.from_record(value) for name, value in pairs if name == "ends"),
             container=ContainerSeen.from_pairs(pairs),
             left={engine: sorted({value for name, value in pairs if name == f"left.{engine}"}) for engine in engines},
             namesakes=NamesakesSeen.from_pairs(pairs),
             notes=tuple(value for name, value in pairs if name == "note"),
             units={unit: state for unit, _, state in (value.partition(" ") for name, value in pairs if name == "unit")},
         )
+
+    @property
+    def crashing(self) -> Ends | None:
+        """How a process of the agent ends again and again; None if none does."""
+        found = [ends for ends in self.ends.values() if ends.crashes]
+        return max(found, key=lambda ends: ends.restarts, default=None)
+
+    @property
+    def trouble(self) -> str:
+        """The condition of an agent whose processes have failed or end again and again, in words."""
+        if crash := self.crashing:
+            return ", ".join(filter(None, ("crashing", f"{crash.restarts} restarts", crash.how)))
+        failed = [self.ends.get(unit) for unit, state in self.units.items() if state == "failed"]
+        return ", ".join(filter(None, ("failed", failed[0].how if failed[0] else ""))) if failed else ""
 
     @property
     def installed(self) -> bool:

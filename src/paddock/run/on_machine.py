@@ -49,7 +49,7 @@ from paddock.plan.actions import (
     SwapState,
     TryImage,
 )
-from paddock.plan.agent import AgentSeen
+from paddock.plan.agent import AgentSeen, Ends
 from paddock.process import CommandFailed, overheard
 from paddock.run import mounts, restoring, upgrading
 from paddock.run.container import get_image, pull_image, remove_container, start_engine, try_image, usable_image
@@ -69,10 +69,12 @@ from paddock.run.verify import (
 from paddock.runtimes import FORMER, UNSAVED, codetree, machine
 from paddock.runtimes.engine import UNSEEN
 from paddock.runtimes.engine.container import AgentContainer
+from paddock.secret import mask
 from paddock.visible import lines, one_line
 
 # Actions during which a person sees the newest line of what their programs print.
 _LONG: Final = (InstallContents, InstallPackages, InstallCode, GetImage, PullImage, TryImage, CreateContainer)
+_LOG_LINES: Final = 8
 _BACK_SECONDS: Final = 20.0  # that an agent gets to be healthy with its configuration from before
 _More = TypeVar("_More")
 
@@ -185,12 +187,15 @@ class OnMachine:
         while isinstance(asked := ask(wait.left), Unhealthy):
             found = _observed(agent, guest)
             failed = [unit for unit, state in found.units.items() if state == "failed"]
-            if failed or wait.is_over:
-                what = found.said or (f"{', '.join(failed)} failed" if failed else asked.evidence)
+            crash = found.crashing
+            if failed or crash or wait.is_over:
+                what = one_line(found.said or (f"{', '.join(failed)} failed" if failed else asked.evidence))
+                if crash:
+                    what = _ended_again(agent, guest, crash)
                 hint: str | None = f"`paddock logs {agent.name}` shows more"
                 if isinstance(agent, Resolved) and (others := ports_of_others(agent, guest)):
-                    what, hint = others.evidence, others.hint
-                raise PaddockError(f"{agent.name} did not become healthy: {one_line(what)}", hint=hint)
+                    what, hint = one_line(others.evidence), others.hint
+                raise PaddockError(f"{agent.name} did not become healthy: {what}", hint=hint)
             clock.sleep(pause)
             pause = min(pause * 1.5, 1.0)
         return asked
@@ -226,6 +231,14 @@ class OnMachine:
         if agent.version:
             upgrading.record_verified(agent, guest)
         expect(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
+
+
+def _ended_again(agent: Located, guest: Guest, crash: Ends) -> str:
+    """Return how often its process has ended, with the end of its log."""
+    how = f" ({crash.how})" if crash.how else ""
+    log = guest.run(agent.runtime.logs(_LOG_LINES, follow=False), deadline=30).out
+    shown = "\n".join(f"  {mask(one_line(line))}" for line in lines(log)[-_LOG_LINES:])
+    return f"its process has ended {crash.restarts + 1} times{how}; the end of its log:\n{shown}"
 
 
 def _observed(agent: Located, guest: Guest) -> AgentSeen:

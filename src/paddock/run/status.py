@@ -27,6 +27,7 @@ from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.run.version import running_version, version_in_file
 from paddock.runtimes.systemd import limits
 from paddock.spec.durations import in_words
+from paddock.visible import one_line
 
 _UNITS: Final = ((40, "T"), (30, "G"), (20, "M"))
 _PATIENCE: Final = 10.0  # seconds for a destination of backups to answer
@@ -77,7 +78,7 @@ class Status:
             agent=deployment.name,
             place=deployment.spec.place,
             machine=_machine(seen),
-            status=seen.machine.status,
+            status=(inside.trouble if inside else "") or seen.machine.status,
             address=seen.machine.address or "-",
             uptime=in_words(seen.machine.uptime) if seen.machine.uptime > 0 else "-",
             made_from=seen.machine.made_from,
@@ -89,7 +90,7 @@ class Status:
             used=_used(inside.room) if inside and inside.room else "-",
             mounts=_mounts(located, seen),
             lease=(inside.holder or "-") if inside and held else "-",
-            health=str(seen.unreachable or "") or ("-" if health is None else "ok" if health.ok else health.evidence),
+            health=str(seen.unreachable or "") or _health(health, inside.said if inside else ""),
             backup=backup_checks.newest_in_words(asked.seen(), clock.now()),
             drill=backup_checks.drill_in_words(asked.seen(), clock.now()),
             drift=_drift(located, seen),
@@ -105,6 +106,11 @@ class Status:
         machine = found.machine or left.place
         known = {"place": left.place, "machine": machine, "status": found.status, "state": found.state}
         return cls(**{**unknown, **known, "agent": found.name if found.is_agent else "-", "drift": left.drift})
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the agent runs and is healthy."""
+        return (self.status, self.health) == ("running", "ok")
 
     def as_data(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
@@ -126,6 +132,12 @@ def health_of(agent: Located, seen: Observation) -> Verdict | None:
 def _machine(seen: Observation) -> str:
     former = seen.machine.former
     return f"{seen.machine.name} (of {former.in_words})" if former else seen.machine.name
+
+
+def _health(health: Verdict | None, said: str) -> str:
+    if health is None:
+        return one_line(said) or "-"
+    return "ok" if health.ok else health.evidence
 
 
 def _mounts(agent: Located, seen: Observation) -> str:

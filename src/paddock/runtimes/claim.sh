@@ -1,13 +1,14 @@
 # claim.sh - make files that existed before Paddock the state of an agent
 #
-# Arguments: STATE AGENT USER UID GID MOUNTED [ROOT STORE STATE_LINK]; the last three are for the check of the path
+# Arguments: STATE AGENT USER UID GID MOUNTED [ROOT STORE STATE_LINK [REQUIRED]]; ROOT, STORE and STATE_LINK are for the
+# check of the path. With REQUIRED, the account must have that uid, or must not exist yet
 # Output: a line for a person where files changed or kept their owner
 #
 # The files move into the agent's home and become the agent's own. The script may be interrupted at any point and be run
 # again. The agent may have prepared the files, and may still be running.
 set -eu
 umask 077
-STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6 root=${7-} STORE=${8-} STATE_LINK=${9-}
+STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6 root=${7-} STORE=${8-} STATE_LINK=${9-} required=${10-}
 . ./fail.sh
 . ./folders.sh
 . ./identity.sh
@@ -28,6 +29,22 @@ if [ -n "$open_in" ]; then
     open_in=${open_in#/proc/} && open_in=${open_in%%/*}
     fail 75 "process $open_in ($(cat "/proc/$open_in/comm")) has files of $STATE open; stop it first"
 fi
+# Before anything moves: the account would be refused later, and the install would be cut off from its files by then.
+expect_account() {
+    there=$(id -u "$user" 2>/dev/null || true)
+    taken=$(getent passwd "$uid" | cut -d : -f 1)
+    if [ -n "$there" ] && [ "$there" != "$uid" ]; then
+        keep="write user: {name: $user, uid: $there, gid: $(id -g "$user")} to use that account, or "
+        { [ "$there" -ge 1000 ] && [ "$there" -le 60000 ]; } || keep=
+        fail 78 "nothing was moved: the account $user has the uid $there here, and the file says $uid;\
+ ${keep}rename it: usermod --login old-$user $user"
+    elif [ -z "$there" ] && [ -n "$taken" ]; then
+        fail 78 "nothing was moved: the uid $uid is that of the account $taken here, and the file says $user;\
+ write user: {name: $taken, uid: $uid} to use that account, or another uid"
+    fi
+}
+
+[ -z "$required" ] || expect_account
 take_top "$STATE"
 
 set_aside_unless_own() { # DIRECTORY

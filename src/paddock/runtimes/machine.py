@@ -73,7 +73,8 @@ def claim_state(agent: AgentId, user: UserSpec, paths: Paths, *, mounted: bool) 
     """Return the argv that makes existing files the state of an agent; ``mounted`` requires a mounted volume."""
     ids = [user.name, str(user.uid), str(user.gid or user.uid)]
     folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
-    return script("claim.sh", [paths.state, str(agent), *ids, "yes" if mounted else "", *folders])
+    required = "yes" if user.create or "uid" in user.model_fields_set else ""
+    return script("claim.sh", [paths.state, str(agent), *ids, "yes" if mounted else "", *folders, required])
 
 
 def claim_for_restore(agent: AgentId, paths: Paths, *, mounted: bool) -> Sequence[str]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from paddock import clock
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
-from paddock.places.proxmox import cloning, first_access, tls
+from paddock.places.proxmox import cloning, first_access, sdn, tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.offers import NodeOffer, Storage
 from paddock.places.proxmox.survey import connect, survey, who
@@ -270,12 +270,13 @@ def _base(talk: Conversation, node: NodeOffer) -> Base:
 def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: OnNode) -> None:
     """Wait until the token may use the choices. Without a terminal, `doctor` prints the lines at the end."""
     spec = _spec(place)
-    lines = first_access.choice_lines(token_id, spec, first_access.held_by(client))
+    zones = sdn.zones(client)
+    lines = first_access.choice_lines(token_id, spec, first_access.held_by(client), zones)
     if not lines or talk.terminal is None:
         return
     _show_lines(talk, "Paste these lines there too: they let the token use your choices.", lines)
     talk.tell("Waiting until they have run …")
-    while first_access.choice_lines(token_id, spec, first_access.held_by(client)):
+    while first_access.choice_lines(token_id, spec, first_access.held_by(client), zones):
         clock.sleep(1)
     talk.tell("The token has every privilege that it needs.")
 

@@ -107,8 +107,9 @@ def _runtime(place: OnNode | OnHost) -> Iterator[str]:
     if engine:
         yield "    container:"
         yield _said('      base: "python:3.12-slim"', "an image with Python; the agent's code is mounted into it")
-        if install and isinstance(place, OnHost):
-            yield _said("      install: true", f"Paddock installs {place.runtime}")
+        if install:
+            name = "Docker in the machine" if isinstance(place, OnNode) else place.runtime
+            yield _said("      install: true", f"Paddock installs {name}")
 
 
 def _model(model: Model) -> Iterator[str]:

@@ -43,7 +43,9 @@ class ToSpec(Model):
 
     folder: LocalPath | None = Field(None, description="a folder on this machine; a plain path stands for this")
     restic: ResticSpec | None = Field(None, description="a restic repository")
-    proxmox: ArchivesSpec | None = Field(None, description="a storage of the agent's Proxmox place")
+    proxmox: ArchivesSpec | None = Field(
+        None, description="a storage of the agent's Proxmox place; not for a pet that several agents share"
+    )
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:

@@ -55,7 +55,7 @@ class NetSpec(Model):
             str, Field(pattern=worded(r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$", "a MAC address: BC:24:11:01:02:03"))
         ]
         | None
-    ) = Field(None, description="MAC address; without it one derived from the agent, the same for each of its machines")
+    ) = Field(None, description="MAC address; without it one made from project, place and agent, the same each time")
 
     @field_validator("address")
     @classmethod

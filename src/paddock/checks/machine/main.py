@@ -20,6 +20,8 @@ from paddock.checks.threads import in_thread
 NO_SUCH_PROGRAM = 127
 GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
 LOOK_AGAIN = 2.0  # seconds after which the processes of an agent that is not healthy are looked at
+CRASHES = 3  # restarts after which a process is not waited for
+RECENTLY = 60  # seconds; an earlier restart does not count
 PAUSE_OF_ANSWERS = 0.2  # seconds; an agent that answers, but is not healthy yet, has work to do
 Json = dict[str, Any]
 
@@ -137,10 +139,20 @@ def awaited_health(question: Json) -> Json:
         if now >= end or is_wanted(reply, asked["wanted"]):
             return reply
         if now >= look_again:
-            if any(process["state"] == "failed" for process in supervised(question["supervisor"])[0].values()):
+            running, _ = supervised(question["supervisor"])
+            if any(has_ended(running[name], its_own=name in question["processes"]) for name in running):
                 return reply
             look_again = now + LOOK_AGAIN
         time.sleep(PAUSE if "refused" in reply else PAUSE_OF_ANSWERS)
+
+
+def has_ended(process: Json, *, its_own: bool) -> bool:
+    """Whether a process has failed, or one of the agent's own ends again and again.
+
+    The process that takes the lease ends while another machine holds it. It is waited for.
+    """
+    recent = process["state"] != "active" or time.time() - process["since"] < RECENTLY
+    return bool(process["state"] == "failed" or (its_own and process["restarts"] >= CRASHES and recent))
 
 
 def is_wanted(reply: Json, wanted: Json) -> bool:

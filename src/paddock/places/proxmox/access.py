@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from paddock.frozen import frozen
+from paddock.places.proxmox import sdn
 from paddock.places.proxmox.privileges import Held, Need
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import PoolsSpec
@@ -40,7 +41,7 @@ _ROLES: Final = {
     "PaddockLook": ("Datastore.Audit", "SDN.Audit"),
 }
 # Where storages and bridges are listed. Roles on these paths hold for everything below, and let a token read only.
-_LISTED: Final = ("/storage", "/sdn/zones/localnetwork")
+_LISTED: Final = ("/storage", sdn.TOP)
 
 
 @frozen
@@ -62,10 +63,12 @@ def grants(
     storages: Iterable[str],
     bridges: Iterable[str],
     archives: Iterable[str] = (),
+    zones: sdn.Zones = sdn.NONE,
 ) -> list[Grant]:
     """Return the roles that the agents of a file need on this node, daily work first.
 
-    ``pets`` matter only without pools. ``archives`` are the storages that pets are backed up to.
+    ``pets`` matter only without pools. ``archives`` are the storages that pets are backed up to. ``zones`` are those of
+    the bridges that are SDN vnets.
     """
     base = node.base.volid.partition(":")[0]
     pets, archives = sorted(set(pets)), sorted(set(archives))
@@ -76,10 +79,7 @@ def grants(
     found += [Grant(path, "PaddockBackup", DAILY) for path in owners] if archives else []
     found += [Grant(f"/storage/{storage}", "PaddockStorage", DAILY) for storage in sorted({node.storage, *storages})]
     found += [Grant(f"/storage/{base}", "PaddockBase", DAILY)] if base not in {node.storage, *storages} else []
-    found += [
-        Grant(f"/sdn/zones/localnetwork/{bridge}", "PaddockNetwork", DAILY)
-        for bridge in sorted({node.bridge, *bridges})
-    ]
+    found += [Grant(sdn.path(bridge, zones), "PaddockNetwork", DAILY) for bridge in sorted({node.bridge, *bridges})]
     found += [grant for grant in guests if grant.work == SETUP]
     if node.base.url is not None:
         found += [
@@ -92,6 +92,11 @@ def grants(
 def looking() -> list[Grant]:
     """Return the roles with which a token sees storages, base archives and bridges, before any is chosen."""
     return [Grant(path, "PaddockLook", SETUP) for path in _LISTED]
+
+
+def looking_at_vnets() -> Grant:
+    """Return the role with which a token sees the SDN vnets, and so the zone of a name."""
+    return Grant(sdn.TOP, "PaddockLook", DAILY)
 
 
 def in_pools(pools: PoolsSpec) -> list[Grant]:

@@ -285,7 +285,7 @@ def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
         _check_owner(want, mount)
     path = pets.path_in_pet(want.id)
     key = mount.key if mount and mount.path else owner.free_key
-    value = mount.mounted_at(path) if mount else f"{volume},mp={path}"
+    value = _adopted(want, mount or Mount(key, volume, None, None), path)
     title = f"make container {owner.vmid} the pet of {want.agent}, with {volume}"
     return Step(
         "pet.adopt",
@@ -294,6 +294,12 @@ def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
         AdoptPet(owner.vmid, want.id, key, value),
         needs_place_lock=True,
     )
+
+
+def _adopted(want: MachineWant, mount: Mount, path: str) -> str:
+    """Return the value with which a pet gets the volume: with the file's word about the backups that Proxmox makes."""
+    state = want.spec.state
+    return mount.adopted_at(path, backup=state.backup, decided="backup" in state.model_fields_set)
 
 
 def _reassign_steps(
@@ -341,7 +347,7 @@ def _reassign_steps(
     number = pet.vmid if pet else named or next(ids)
     create = [] if pet else [pet_steps.empty_pet_step(want, number, node)]
     key = mount.key if mount.path else source.free_key
-    value = mount.mounted_at(pets.path_in_pet(want.id))
+    value = _adopted(want, mount, pets.path_in_pet(want.id))
     action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.id)
     title = f"move {mount.volume} from container {source.vmid} to pet {number}"
     return [

@@ -17,6 +17,7 @@ from paddock.places.proxmox.containers import Containers, with_version
 from paddock.places.proxmox.contest import Contest
 from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
 from paddock.places.proxmox.holder import Holder
+from paddock.places.proxmox.mac import WITH_PLACE
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import agent_of, path_in_pet, pets_for
 from paddock.places.proxmox.seen import LxcContainer, Mount
@@ -86,7 +87,7 @@ class Adopter(Containers):
     def _unprotect(self, vmid: int, agent: AgentId) -> None:
         """Claim a pet, remove its protection, and record in its mark that the agent's volume is adopted."""
         pet = self.read(vmid)
-        mark = self._own_mark(pet, Mark(Role.PET)).settled
+        mark = self._own_mark(pet, Mark(Role.PET, macs=WITH_PLACE)).settled
         adopted = ",".join(map(str, sorted({*mark.adopted_agents, agent})))
         notes = self._claimed_notes(with_version(replace(mark, adopted=adopted).written_into(pet.notes)))
         self._put(pet, {"protection": 0, "description": notes, "tags": pet.tagged})

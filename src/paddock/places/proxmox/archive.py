@@ -13,9 +13,8 @@ from typing import Final, Self
 from paddock.frozen import frozen
 from paddock.places import Archive, MachineWant
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import cloning, identity, membership
+from paddock.places.proxmox import cloning, identity, mac, membership
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import (
     SPARE_VOLUME,
     TEMPLATE,
@@ -108,6 +107,23 @@ def is_backed_up(mount: Mount) -> bool:
     return mount.options.get("backup") == "1"
 
 
+def saved_too(pet: LxcContainer, state: Mount) -> list[Mount]:
+    """Return the other volumes that a backup of the pet would have: other agents may be writing to them."""
+    return [mount for mount in pet.mounts if mount.path and is_backed_up(mount) and mount != state]
+
+
+def shared_pet_notes(want: MachineWant, pet: pets.Pet) -> Iterator[str]:
+    """Yield a note if the file lets Proxmox back up a pet that several agents share, which is refused."""
+    if want.spec.backup is None or want.spec.backup.to.proxmox is None or pet.state is None:
+        return
+    if more := saved_too(pet.container, pet.state):
+        yield (
+            f"`paddock backup` refuses {want.agent}: a backup of pet {pet.vmid} would also have"
+            f" {', '.join(mount.volume for mount in more)}; give {want.agent} a pet of its own, or back up to a folder"
+            " or to restic"
+        )
+
+
 def save_steps(node: ProxmoxSpec, want: MachineWant, about: Mapping[str, str], seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the step that makes an archive of the pet; refuse one that would not have the state, or not only that."""
     membership.check_listed(seen)
@@ -132,8 +148,7 @@ def save_steps(node: ProxmoxSpec, want: MachineWant, about: Mapping[str, str], s
             f"as root on the node: {_include(container.vmid, state)}",
             code="archive.left-out",
         )
-    more = [mount for mount in container.mounts if mount.path and is_backed_up(mount) and mount != state]
-    if more:
+    if more := saved_too(container, state):
         raise CannotPlan(
             f"a backup of {container.name} would also have {', '.join(mount.volume for mount in more)}, which"
             " somebody may be writing to",
@@ -232,14 +247,14 @@ def _clone(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Proxmox
         **({"pool": node.pools.machines} if node.pools else {}),
         **cloning.order(order.template, node, root.storage if root else node.storage, seen),
     }
-    mac = templates.mac(f"{want.agent}-reader", order.reader)
+    address = mac.of_helper(want, f"{want.agent}-reader", order.reader)
     params: dict[str, str | int] = {
         "tags": "paddock",
         "onboot": 0,
         "cores": 2,
         "memory": 1024,
         # The same network as when the template was built.
-        "net0": f"name=eth0,bridge={node.bridge},hwaddr={mac},ip=dhcp",
+        "net0": f"name=eth0,bridge={node.bridge},hwaddr={address},ip=dhcp",
     }
     source = order.template.vmid if order.template else TEMPLATE
     return CloneReader(order.reader, source, clone, params, SPARE_VOLUME, want.state_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -28,13 +29,14 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen, options_of
-from paddock.places.proxmox.template import DISK, FEATURES, mac
+from paddock.places.proxmox.template import DISK, FEATURES
 from paddock.plan.actions import Ref
 from paddock.plan.step import Risk, Step
 from paddock.spec.machine import Feature
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
+_NO_ADDRESS_SECONDS: Final = 300  # a machine has an address within seconds
 SHUTDOWN_SECONDS: Final = 120  # longer than the stop timeout of any unit of Paddock
 # Proxmox stores these at once; a running container gets them with its next start.
 _AFTER_RESTART: Final = frozenset({"features", "nameserver", "searchdomain", "hostname"})
@@ -42,6 +44,8 @@ _MAY_BE_UNSET: Final = ("nameserver", "searchdomain")
 _UNSET_MEANS: Final = {"onboot": 0, "memory": 512, "swap": 512}  # Proxmox' own defaults
 # Configuration keys that have another name in the file.
 FILE_KEYS: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
+_LIVE: Final = frozenset({"firewall", "type"})  # options of a card that change nothing in the machine
+_OF_PROXMOX: Final = re.compile(r"-(standard|default)_[^/]*$")  # names of the archives that Proxmox offers
 NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
 
 
@@ -130,6 +134,17 @@ def check_not_under_ha(container: LxcContainer, why: str) -> None:
         )
 
 
+def check_engine(node: ProxmoxSpec, want: MachineWant) -> None:
+    """Refuse a new machine in which the agent's engine would be missing: Proxmox's own archives contain none."""
+    spec = want.spec
+    if spec.runtime.is_engine and not spec.container.install and _OF_PROXMOX.search(node.base.volid):
+        raise CannotPlan(
+            f"{want.agent} runs in {spec.runtime}, and a machine from {node.base.volid.rpartition('/')[2]} has none",
+            "container: {install: true} installs it from the distribution's packages",
+            code="engine.not-in-base",
+        )
+
+
 def check_single_writer(
     want: MachineWant, volume: str | Ref, pet: Pet | None, cattle: LxcContainer | None, seen: ProxmoxSeen
 ) -> None:
@@ -151,8 +166,8 @@ def check_single_writer(
             )
 
 
-def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str | int]:
-    """Return the configuration keys that the file decides, in Proxmox's format."""
+def settings(node: ProxmoxSpec, want: MachineWant, mac: str) -> dict[str, str | int]:
+    """Return the configuration keys that the file decides, in Proxmox's format. The file may name another MAC."""
     machine = want.spec.machine
     found: dict[str, str | int] = {
         "hostname": machine.hostname or want.agent,
@@ -162,7 +177,7 @@ def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str |
         "memory": machine.memory.mib,
         "swap": machine.swap.mib,
         "features": root_work.token_features(machine.features),
-        "net0": _network(node, want, vmid),
+        "net0": _network(node, want, mac),
     }
     if machine.dns.servers:
         found["nameserver"] = " ".join(machine.dns.servers)
@@ -171,14 +186,14 @@ def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str |
     return {key: value for key, value in found.items() if value != ""}
 
 
-def _network(node: ProxmoxSpec, want: MachineWant, vmid: int) -> str:
+def _network(node: ProxmoxSpec, want: MachineWant, mac: str) -> str:
     net = want.spec.machine.net
     words = {
         "name": "eth0",
         "bridge": net.bridge or node.bridge,
         "firewall": "1" if net.firewall else None,
         "gw": net.gateway,
-        "hwaddr": net.mac.upper() if net.mac else mac(want.agent, vmid),
+        "hwaddr": net.mac.upper() if net.mac else mac,
         "ip": net.address,
         "mtu": net.mtu,
         "tag": net.vlan,
@@ -197,6 +212,7 @@ def create_steps(
     vmid: int,
     volume: str | Ref,
     made_from: str,
+    mac: str,
     key: str,
     attach: Sequence[Step],
 ) -> Iterator[Step]:
@@ -208,7 +224,7 @@ def create_steps(
         "rootfs": f"{want.spec.machine.storage or node.storage}:{want.spec.machine.disk.gib}",
         "ssh-public-keys": key,
         **({"pool": node.pools.machines} if node.pools else {}),
-        **settings(node, want, vmid),
+        **settings(node, want, mac),
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     action = CreateCattle(vmid, params, volume, want.state_path)
@@ -224,6 +240,7 @@ def clone_steps(
     vmid: int,
     volume: str | Ref,
     made_from: str,
+    mac: str,
     template: LxcContainer | None,
     attach: Sequence[Step],
     seen: ProxmoxSeen,
@@ -238,7 +255,7 @@ def clone_steps(
     }
     root = template.mount("rootfs") if template else None
     found = str(template.config.get("features", "")) if template else FEATURES
-    params = settings(node, want, vmid) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
+    params = settings(node, want, mac) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
@@ -254,10 +271,10 @@ def clone_steps(
 
 
 def change_steps(
-    node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, volume: str | Ref, *, running: bool
+    node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, volume: str | Ref, mac: str, *, running: bool
 ) -> Iterator[Step]:
     """Yield the steps that change the existing machine to match the file, without recreating it."""
-    asked = _asked(node, want, cattle)
+    asked = _asked(node, want, cattle, mac)
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
     gone = [
         key for key in _MAY_BE_UNSET if key in cattle.config and key not in asked and _file_decides(want, cattle, key)
@@ -282,9 +299,23 @@ def change_steps(
         yield reach_again_step(want, cattle, "the machine restarts")
 
 
-def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer) -> dict[str, str | int]:
+def network_change(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, mac: str) -> str | None:
+    """Return why the machine has to be stopped while its network card is changed; None if it need not.
+
+    Proxmox replaces the card of a running container, and nobody in it asks for an address then. A run that was killed
+    after such a change would leave a machine that looks like its configuration.
+    """
+    asked, found = _asked(node, want, cattle, mac).get("net0"), str(cattle.config.get("net0", ""))
+    if asked is None:
+        return None
+    old, new = options_of(found), options_of(str(asked))
+    names = sorted(name for name in old.keys() | new.keys() if name not in _LIVE and old.get(name) != new.get(name))
+    return f"its network changes ({', '.join(names)}), and a running machine would get no address" if names else None
+
+
+def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, mac: str) -> dict[str, str | int]:
     """Return the configuration that the file asks for; values that others added to the machine are kept."""
-    asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _file_decides(want, cattle, k)}
+    asked = {k: value for k, value in settings(node, want, mac).items() if _file_decides(want, cattle, k)}
     asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *cattle.tags}))
     features = root_work.with_nesting(str(cattle.config.get("features", "")), want.spec.machine.features)
     if features and _file_decides(want, cattle, "features"):
@@ -349,6 +380,10 @@ def power_steps(
     if starts:
         yield reach_again_step(want, cattle, "the machine starts", clone=clone)
     elif cattle.address is None:
+        if cattle.uptime > _NO_ADDRESS_SECONDS:
+            title = f"restart machine {cattle.vmid}"
+            reason = "it has had no address for minutes: a network card that was replaced gets one with a restart"
+            yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
         yield reach_again_step(want, cattle, "the machine has no address yet", clone=clone)
     elif not (cattle.mark and cattle.mark.host_key):
         yield reach_again_step(want, cattle, "its host key is not recorded yet")

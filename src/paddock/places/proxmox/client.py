@@ -28,6 +28,8 @@ from paddock.places.proxmox.errors import (
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
+# pveproxy refuses connections for two or three seconds while it restarts: after an update, or with a new certificate.
+_PATIENCE_AFTER_A_CHANGE: Final = 30.0  # a run that has changed something must not stop halfway
 _LARGEST: Final = 32 << 20  # bytes of a response; a cluster with thousands of guests stays far below
 # pveproxy's status codes for a daemon that did not answer; it may still carry out the request.
 _NO_BACKEND: Final = frozenset({502, 503, 504, 595, 596})
@@ -60,7 +62,10 @@ class TaskEnd:
 
 
 class Client:
-    """The API of one node. Reads are retried; writes are sent once and raise AnswerLost without a response."""
+    """The API of one node. Reads are retried; writes are sent once and raise AnswerLost without a response.
+
+    A refused connection is retried for both, because nothing was sent.
+    """
 
     def __init__(self, url: str, node: str, token: Secret, trust: ssl.SSLContext) -> None:
         value = token.reveal()
@@ -78,6 +83,7 @@ class Client:
         self._trust = trust
         self.user = token.reveal().partition("=")[0]
         self.node = node
+        self._changed = False  # whether a writing request was answered
         self._dated: tuple[datetime, float] | None = None  # time on the node, and our monotonic clock at that moment
 
     @property
@@ -101,7 +107,7 @@ class Client:
             try:
                 response = self._answer("GET", path, params=params)
             except httpx.TransportError as error:
-                if last or tls.rejected(self._url, self._trust, error):
+                if last or tls.is_refused(error) or tls.rejected(self._url, self._trust, error):
                     raise self._unreachable(error) from None
             else:
                 if response.status_code not in _NO_BACKEND or last:
@@ -122,6 +128,7 @@ class Client:
             raise AnswerLost(f"no answer came back to {what}: {error}") from None
         if response.status_code in _NO_BACKEND:
             raise AnswerLost(f"Proxmox answered {response.status_code} to {what}: {response.reason_phrase}")
+        self._changed = self._changed or response.status_code == 200
         return self._data(method, path, response)
 
     def task(self, method: str, path: str, params: Params | None = None, *, deadline: float = 600) -> TaskEnd:
@@ -162,6 +169,17 @@ class Client:
         return [str(line["t"]) for line in self.get(path, {"limit": 0})]
 
     def _answer(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """Send a request and read the response. Connect again while the node refuses connections."""
+        wait = Wait(_PATIENCE_AFTER_A_CHANGE if self._changed else tls.PATIENCE)
+        while True:
+            try:
+                return self._response(method, path, **what)
+            except httpx.ConnectError as error:
+                if wait.is_over or not tls.is_refused(error):
+                    raise
+            wait.pause()
+
+    def _response(self, method: str, path: str, **what: Any) -> httpx.Response:
         """Send a request and read the response, up to a size limit."""
         with self._http.stream(method, path, **what) as response:
             if "Content-Encoding" in response.headers:

@@ -11,7 +11,7 @@ from paddock import clock
 from paddock.frozen import frozen
 from paddock.guests import Guest, Unreachable
 from paddock.places import Finding, MachineWant
-from paddock.places.proxmox import access, cloning
+from paddock.places.proxmox import access, cloning, sdn
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError
@@ -50,7 +50,12 @@ class NodeDoctor:
         bridges = [want.spec.machine.net.bridge for want in wants if want.spec.machine.net.bridge]
         backups = [want.spec.backup.to.proxmox for want in wants if want.spec.backup]
         archives = [each.storage for each in backups if each]
-        wanted = access.grants(self.node, pets, storages, bridges, archives)
+        zones = sdn.zones(self.client)
+        unknown = [name for name in sorted({self.node.bridge, *bridges}) if sdn.may_be_vnet(self.client, name, zones)]
+        wanted = access.grants(self.node, pets, storages, bridges, archives, zones)
+        not_known = {sdn.path(name, zones) for name in unknown}
+        wanted = [grant for grant in wanted if grant.path not in not_known]
+        wanted += [access.looking_at_vnets()] if unknown else []
         paths = dict.fromkeys(grant.path for grant in wanted)
         held = {path: self.client.get("/access/permissions", {"path": path}).get(path, {}) for path in paths}
         lacks = list(access.missing(wanted, held))
@@ -61,6 +66,8 @@ class NodeDoctor:
         for grant in wanted:
             without = [privilege for other, privilege in lacks if other == grant]
             findings.append(_granted(grant, without, needed_now=setup_needed))
+        sees_all = "SDN.Audit" in held.get(sdn.TOP, ())
+        findings += [_unknown_bridge(name, self.node.node, sees_all=sees_all) for name in unknown]
         findings += self._excess(wanted, seen)
         findings += self._templates(wants, seen)
         works = dict.fromkeys(grant.work for grant, _ in lacks if grant.work == access.DAILY or setup_needed)
@@ -147,6 +154,13 @@ def _version(version: str) -> Iterator[Finding]:
     if version.partition(".")[0] != _TESTED:
         evidence = f"this Paddock was tested with Proxmox VE {_TESTED}, never with {version}"
         yield Finding("version", True, evidence, warns=True)
+
+
+def _unknown_bridge(name: str, node: str, *, sees_all: bool) -> Finding:
+    hint = "the lines below let the token see all SDN vnets; then run this command again, for the path in its zone"
+    if sees_all:
+        hint = "write another machine.net.bridge, or another bridge of the place"
+    return Finding(f"bridge {name}", False, f"the token sees no bridge of {node} and no SDN vnet of this name", hint)
 
 
 def _out_of_reach(want: MachineWant) -> Finding:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from paddock.errors import BadInput
-from paddock.places.proxmox import access
+from paddock.places.proxmox import access, sdn
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.privileges import Held, holds
 from paddock.secret import Secret
@@ -38,13 +38,14 @@ def user_lines(token_id: str, pools: PoolsSpec | None = None) -> list[str]:
     ]
 
 
-def choice_lines(token_id: str, spec: ProxmoxSpec, held: Held | None = None) -> list[str]:
+def choice_lines(token_id: str, spec: ProxmoxSpec, held: Held | None = None, zones: sdn.Zones = sdn.NONE) -> list[str]:
     """Return the lines that let the token use the storages and the bridge of the file, and create the first pet.
 
-    ``held`` is what the token holds already. If nothing is missing, there are no lines.
+    ``held`` is what the token holds already. If nothing is missing, there are no lines. ``zones`` are those of the SDN
+    vnets.
     """
     _parts(token_id)
-    wanted = access.grants(spec, (), (), ())
+    wanted = access.grants(spec, (), (), (), zones=zones)
     lacking = {
         grant.path for grant in wanted for each in grant.privileges if held is None or not holds(held, grant.path, each)
     }

@@ -42,6 +42,7 @@ class Mark:
     forgetting: str | None = None  # pet: the volume that is being deleted, with the id of its agent: id/storage:name
     new: str | None = None  # pet, cattle: the run that is creating it; until it is settled, nothing may use it
     maker: str | None = None  # pet, cattle: the run that created it
+    macs: str | None = None  # pet: how the MACs of its agents' machines are made; see mac.py
     host_key: str | None = None  # base64 part of its ed25519 ssh host key; two keys during an exchange
 
     @classmethod

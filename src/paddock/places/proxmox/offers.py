@@ -126,6 +126,17 @@ def bridges(rows: Iterable[Row]) -> tuple[Bridge, ...]:
     )
 
 
+def vnets(zones: Mapping[str, str]) -> tuple[Bridge, ...]:
+    """Return the SDN vnets of the cluster, which are bridges on every node of their zone."""
+    return tuple(Bridge(name, f"SDN vnet of zone {zones[name]}") for name in sorted(zones))
+
+
+def with_vnets(found: tuple[Bridge, ...], vnets: tuple[Bridge, ...]) -> tuple[Bridge, ...]:
+    """Return the bridges and the vnets, each once: a node may list a vnet as a bridge too."""
+    names = {each.name for each in vnets}
+    return (*(each for each in found if each.name not in names), *vnets)
+
+
 def archives(rows: Iterable[Row]) -> tuple[Archive, ...]:
     """Return the base archives of a storage: systems that Paddock knows first, and Debian 12 before all."""
     found = [

@@ -17,6 +17,7 @@ from paddock.places.proxmox.actions import (
     Params,
     SettlePet,
 )
+from paddock.places.proxmox.mac import WITH_PLACE
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet, path_in_pet
 from paddock.places.proxmox.seen import Mount
@@ -37,7 +38,7 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
     backup = int(want.spec.state.backup)
     value = f"{want.spec.state.storage or node.storage}:{size.gib},mp={path_in_pet(want.id)},backup={backup}"
     if pet is None:
-        params = {**_params(want, node, Mark(Role.PET)), _FIRST_KEY: value}
+        params = {**_params(want, node, Mark(Role.PET, macs=WITH_PLACE)), _FIRST_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
         yield _create(want, title, "the agent has no state yet", vmid, params)
     elif pet.state is None:
@@ -75,7 +76,7 @@ def _backup_steps(vmid: int, state: Mount, *, backup: bool) -> Iterator[Step]:
 
 def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
     """Return the step that creates a pet for an existing volume."""
-    params = _params(want, node, Mark(Role.PET, adopted=str(want.id)))
+    params = _params(want, node, Mark(Role.PET, adopted=str(want.id), macs=WITH_PLACE))
     return _create(want, f"create pet {vmid}", "a pet must own the state", vmid, params)
 
 

@@ -17,6 +17,7 @@ from paddock.places.proxmox import (
     forget,
     identity,
     leftovers,
+    mac,
     membership,
     pet_steps,
     root_work,
@@ -79,6 +80,7 @@ class NodePlanner:
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         if cattle is None:
+            machines.check_engine(self.node, want)
             machines.check_no_newer_machine(want, seen)
             membership.check_machine_known(want, self.node.pools, seen)
         machines.check_number(want, cattle, seen)
@@ -112,20 +114,24 @@ class NodePlanner:
             steps += grows
             vmid = want.spec.machine.vmid or next(ids)
             builder = next(ids) if want.template and template is None else None
+            address = mac.of_machine(want, vmid, owner)
             attach = list(caches.attach_steps(want, None, vmid, cache))
-            steps += self._new_machine(want, seen, volume, made_from, vmid, builder, attach)
+            steps += self._new_machine(want, seen, volume, made_from, vmid, address, builder, attach)
         else:
             vmid, builder = cattle.vmid, None
             attach = list(caches.attach_steps(want, cattle, vmid, cache))
             if attach:
                 machines.check_unprotected(cattle, "a volume is to be mounted in it")
-            stopped = bool(grows or attach) and cattle.running
+            address = mac.of_machine(want, vmid, owner)
+            network = machines.network_change(self.node, want, cattle, address)
+            stopped = bool(grows or attach or network) and cattle.running
             if stopped:
                 reason = "a volume grows only while no machine has it mounted" if grows else "a volume is to be mounted"
+                reason = reason if grows or attach else network or ""
                 steps.append(machines.stop_step(cattle, reason))
             steps += [*grows, *attach]
             running = cattle.running and not stopped
-            steps += machines.change_steps(self.node, want, cattle, volume, running=running)
+            steps += machines.change_steps(self.node, want, cattle, volume, address, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if cattle and machines.grows(want, cattle):
             title = f"check that the root filesystem has {want.spec.machine.disk}"
@@ -135,6 +141,7 @@ class NodePlanner:
             steps.append(Step("state.check", title, "the state volume was grown", CheckStateSize(want.spec.state.size)))
         notes = [
             *(pet_steps.difference_notes(self.node, want, pet) if pet else ()),
+            *(archive.shared_pet_notes(want, pet) if pet else ()),
             *(machines.difference_notes(self.node, want, cattle, made_from) if cattle else ()),
         ]
         notes += caches.difference_notes(want, owner)
@@ -201,23 +208,27 @@ class NodePlanner:
         volume: str | Ref,
         made_from: str,
         vmid: int,
+        address: str,
         builder: int | None,
         attach: Sequence[Step],
     ) -> Iterator[Step]:
         if want.template is None:
-            yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key, attach)
+            yield from machines.create_steps(self.node, want, vmid, volume, made_from, address, self.public_key, attach)
             return
         template = templates.newest(want.template, seen)
         if builder is not None:
             yield from self.build(want, seen, builder, epoch=1)
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach, seen)
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, address, template, attach, seen)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """Return the steps to a new template."""
         if want.template is None:
             return []
         cloning.check_templates(self.node, seen)
-        return templates.build_steps(want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key)
+        address = mac.of_helper(want, want.template.id, vmid)
+        return templates.build_steps(
+            want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key, mac=address
+        )
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
@@ -241,13 +252,13 @@ class NodePlanner:
     def cycle(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refused if no machine could be created afterwards.
 
-        A missing template is built first, while the machine still runs.
+        A missing template is built and a missing base downloaded first, while the machine still runs.
         """
         plan = self.down(want, seen)
         if plan.refusals:
             return plan
         try:
-            build = self._missing_template(want, seen)
+            build = self._missing_source(want, seen)
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
         taken = {step.action.vmid for step in build if isinstance(step.action, CreateBuilder)}
@@ -255,11 +266,11 @@ class NodePlanner:
         then = [step for step in again.steps if step.id not in {each.id for each in build}]
         return replace(plan, steps=[*build, *plan.steps], refusals=again.refusals, then=then)
 
-    def _missing_template(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
-        """Return the steps to the template that a new machine would be cloned from, if it does not exist yet."""
-        if want.template is None or templates.newest(want.template, seen):
-            return []
+    def _missing_source(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
+        """Return the steps to what a new machine is made from, as far as it does not exist yet."""
         download = self._download() if seen.base_missing else []
+        if want.template is None or templates.newest(want.template, seen):
+            return download
         return [*download, *self.build(want, seen, next(_free_ids(want, seen)), epoch=1)]
 
     def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:

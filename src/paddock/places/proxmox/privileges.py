@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, assert_never
 
 from paddock.frozen import frozen
+from paddock.places.proxmox import sdn
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     SPARE_VOLUME,
@@ -69,7 +70,6 @@ _UNPRIVILEGED: Final = frozenset(
     {"vmid", "newid", "full", "pool", "storage", "ostemplate", "restore", "ssh-public-keys", "unprivileged"}
 )
 _NEW_VOLUME: Final = re.compile(r"([^:\s]+):\d+(\.\d+)?(,|$)")
-_LOCAL_ZONE: Final = "/sdn/zones/localnetwork"
 
 Held = Mapping[str, Mapping[str, Any]]
 
@@ -109,13 +109,7 @@ def as_lines(needs: Iterable[Need]) -> list[str]:
 
 
 def _met(need: Need, held: Held) -> bool:
-    if any(holds(held, path, privilege) for path, privilege in ((need.path, need.privilege), *need.instead)):
-        return True
-    if need.privilege != "SDN.Use":
-        return False
-    # A bridge may be a virtual network of another zone; only Proxmox knows which.
-    zones = [path for path in held if path.startswith("/sdn/zones/") and not path.startswith(_LOCAL_ZONE)]
-    return any("SDN.Use" in held[zone] for zone in zones)
+    return any(holds(held, path, privilege) for path, privilege in ((need.path, need.privilege), *need.instead))
 
 
 def needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
@@ -288,7 +282,7 @@ def _bridge(card: str) -> Iterator[Need]:
     words = options_of(card)
     if "bridge" in words:
         tag = f"/{words['tag']}" if "tag" in words else ""
-        yield Need(f"{_LOCAL_ZONE}/{words['bridge']}{tag}", "SDN.Use")
+        yield Need(f"{sdn.LOCAL}/{words['bridge']}{tag}", "SDN.Use")
 
 
 def _storage(volume: str | int) -> str:

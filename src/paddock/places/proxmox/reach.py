@@ -22,6 +22,7 @@ from paddock.places import Got
 from paddock.places.proxmox import reading
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.seen import options_of
 
 _REACH_SECONDS: Final = 120
 _LISTENING: Final = 0.3  # seconds to wait for a machine to listen, before the node is asked for its address again
@@ -83,12 +84,23 @@ class Reacher:
         if shared := self._shared.pop(vmid, None):
             shared.connection.close()
 
-    def reach(self, vmid: int, known: HostKeyTrust, record: Callable[[str], None], *, clone: bool) -> Got:
-        """Return address and host key of a machine once it answers; ``record`` writes host keys into its notes."""
+    def reach(
+        self,
+        vmid: int,
+        known: HostKeyTrust,
+        record: Callable[[str], None],
+        *,
+        clone: bool,
+        card: str = "",
+    ) -> Got:
+        """Return address and host key of a machine once it answers; ``record`` writes host keys into its notes.
+
+        ``card`` is its network card in the configuration. An address in it is the one that has to answer.
+        """
         self._end_shared(vmid)  # the machine may have been stopped since it was last reached
         # A clone has the host key of its template.
         expected = known.on_record[0] if clone and len(known.on_record) == 1 else None
-        address, answered = self._answering(vmid, _REACH_SECONDS, expected)
+        address, answered = self._answering(vmid, _REACH_SECONDS, expected, card)
         self._check_key(vmid, address, answered, known)
         if not known.on_record:
             record(answered)
@@ -132,11 +144,15 @@ class Reacher:
         )
         return logged_fingerprint(self._client.task_log(str(made[0]["upid"])) if made else [])
 
-    def _answering(self, vmid: int, seconds: float, expected: str | None = None) -> tuple[str, str]:
+    def _answering(self, vmid: int, seconds: float, expected: str | None = None, card: str = "") -> tuple[str, str]:
         """Return address and host key of a machine once it answers. Connect to one with the expected key at once."""
         wait = Wait(seconds)
+        fixed = reading.fixed_address({"net0": card})
         while True:
-            address = reading.address(self._client, vmid)
+            seen = reading.cards(self._client, vmid)
+            address = reading.reachable(seen)
+            if fixed:
+                address = fixed if any(fixed in each.addresses for each in seen) else None
             answered = self._host_key(vmid, address, expected) if address else None
             if address and answered:
                 key = answered.split()[1]
@@ -144,13 +160,30 @@ class Reacher:
                     raise Unreachable(f"the ssh server at {address} has no host key of type ed25519")
                 return address, key
             if wait.is_over:
-                raise PaddockError(
-                    f"machine {vmid} "
-                    + (f"has the address {address}, but {self._way} does not answer" if address else "got no address"),
-                    hint="check that the bridge has DHCP, and that this computer has a route to it; ssh.jump goes"
-                    " through another machine, and ssh.reach: pct through the node",
-                )
+                raise self._unanswered(vmid, address, fixed, seen, options_of(card).get("bridge"))
             wait.pause()
+
+    def _unanswered(
+        self, vmid: int, address: str | None, fixed: str | None, seen: Sequence[reading.Card], bridge: str | None
+    ) -> PaddockError:
+        """Return the error for a machine that does not answer, with what the node shows of it."""
+        if address:
+            return PaddockError(
+                f"machine {vmid} has the address {address}, but {self._way} does not answer",
+                hint="check that this computer has a route to it; ssh.jump goes through another machine, and"
+                " ssh.reach: pct through the node",
+            )
+        shown = "; ".join(map(str, seen)) or "it has no network card that is up"
+        if fixed:
+            return PaddockError(
+                f"machine {vmid} does not have the address {fixed} of the file: {shown}",
+                hint="Proxmox writes the address when the machine starts; its console on the node may show why it does"
+                " not have it",
+            )
+        return PaddockError(
+            f"machine {vmid} got no address: {shown}",
+            hint=f"check that a DHCP server answers on {bridge or 'its bridge'}, or write machine.net.address",
+        )
 
     @property
     def _way(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from paddock.frozen import frozen
 from paddock.places.proxmox import nodes, numbering, pools
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.client import Client
@@ -27,6 +28,7 @@ from paddock.places.proxmox.seen import (
 )
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
+from paddock.visible import one_line
 
 _WORKERS: Final = 16  # requests at the same time; some are on their way while the node answers others
 
@@ -174,19 +176,56 @@ def _after_restart(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _fixed_address(container: LxcContainer, pending: Collection[str]) -> str | None:
     """Return the address that a running machine has from its configuration; None if it may have another one."""
-    fixed = options_of(str(container.config.get("net0", ""))).get("ip", "")
-    return fixed.partition("/")[0] if "/" in fixed and "net0" not in pending else None
+    return fixed_address(container.config) if "net0" not in pending else None
 
 
 def address(client: Client, vmid: int) -> str | None:
     """Return an address of a running container that other machines can reach; prefer IPv4."""
+    return reachable(cards(client, vmid))
+
+
+@frozen
+class Card:
+    """A network card of a running container, without its loopback."""
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...]
+
+    def __str__(self) -> str:
+        usable = reachable([self])
+        has = "has" if usable else "has only"
+        return f"{self.name} ({self.mac}) {has} {', '.join(self.addresses)}" if self.addresses else self._without
+
+    @property
+    def _without(self) -> str:
+        return f"{self.name} ({self.mac}) has none"
+
+
+def cards(client: Client, vmid: int) -> list[Card]:
+    """Return the network cards of a running container. Their names are text from inside the machine."""
     interfaces = client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces")
     if interfaces is None:
         raise Stopped(f"machine {vmid} is no longer running", hint="its console on the node may show why")
-    found = [
-        ipaddress.ip_address(entry["ip-address"])
-        for interface in interfaces
-        for entry in interface.get("ip-addresses", [])
+    return [
+        Card(
+            one_line(str(each.get("name", "?")), 20),
+            one_line(str(each.get("hwaddr", "?")), 20),
+            tuple(str(ipaddress.ip_address(entry["ip-address"])) for entry in each.get("ip-addresses", [])),
+        )
+        for each in interfaces
+        if each.get("name") != "lo"
     ]
-    reachable = [each for each in found if not (each.is_loopback or each.is_link_local)]
-    return str(min(reachable, key=lambda each: each.version)) if reachable else None
+
+
+def reachable(found: Iterable[Card]) -> str | None:
+    """Return an address of the cards that other machines can reach; prefer IPv4."""
+    addresses = [ipaddress.ip_address(each) for card in found for each in card.addresses]
+    usable = [each for each in addresses if not (each.is_loopback or each.is_link_local)]
+    return str(min(usable, key=lambda each: each.version)) if usable else None
+
+
+def fixed_address(config: Mapping[str, Any]) -> str | None:
+    """Return the address that a configuration gives to a container; None if DHCP does."""
+    fixed = options_of(str(config.get("net0", ""))).get("ip", "")
+    return fixed.partition("/")[0] if "/" in fixed else None

@@ -61,6 +61,11 @@ class Mount:
         """Return the value that mounts the same volume at another path; Proxmox adds its size."""
         return self._with(mp=path)
 
+    def adopted_at(self, path: str, *, backup: bool, decided: bool) -> str:
+        """Return the value that mounts an adopted volume at a path. Its own ``backup`` stays unless ``decided``."""
+        own = self.options.get("backup")
+        return self._with(mp=path, backup=str(int(backup)) if decided or own is None else own)
+
     def included(self, *, backup: bool) -> str:
         """Return the value with which Proxmox backs up the volume together with its container, or leaves it out."""
         return self._with(backup=str(int(backup)))

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any, Final
 
 from paddock.frozen import frozen
-from paddock.places.proxmox import access, offers, tls
+from paddock.places.proxmox import access, offers, sdn, tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError, Unauthorized
 from paddock.places.proxmox.first_access import held_by
 from paddock.places.proxmox.nodes import is_unreachable
-from paddock.places.proxmox.offers import NodeOffer, Survey
+from paddock.places.proxmox.offers import Bridge, NodeOffer, Survey
 from paddock.places.proxmox.privileges import Held, Need, as_lines, missing
 from paddock.secret import Secret
 from paddock.spec.place import PoolsSpec
@@ -58,7 +58,7 @@ def _unseen(held: Held) -> Iterator[Need]:
     """Yield the privileges that let a token see every storage or bridge, if it sees none."""
     for top, reads, uses in (
         ("/storage", "Datastore.Audit", "Datastore.AllocateSpace"),
-        ("/sdn/zones/localnetwork", "SDN.Audit", "SDN.Use"),
+        (sdn.TOP, "SDN.Audit", "SDN.Use"),
     ):
         below = [Need(path, reads, ((path, uses),)) for path in (top, *held) if f"{path}/".startswith(f"{top}/")]
         if len(missing(below, held)) == len(dict.fromkeys(below)):
@@ -71,12 +71,13 @@ def survey(client: Client) -> Survey:
     asked = [name for name, may_answer in states.items() if may_answer]
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:
         free = parallel.submit(client.get, "/cluster/nextid")
-        found = dict(zip(asked, parallel.map(partial(_node, client), asked), strict=True))
+        vnets = offers.vnets(sdn.zones(client))
+        found = dict(zip(asked, parallel.map(partial(_node, client, vnets), asked), strict=True))
     answered = tuple(offer for offer in found.values() if offer is not None)
     return Survey(answered, tuple(name for name in states if found.get(name) is None), int(free.result()))
 
 
-def _node(client: Client, name: str) -> NodeOffer | None:
+def _node(client: Client, vnets: tuple[Bridge, ...], name: str) -> NodeOffer | None:
     """Return what a node offers; None if it does not answer."""
     path = f"/nodes/{name}"
     try:
@@ -97,7 +98,7 @@ def _node(client: Client, name: str) -> NodeOffer | None:
         one_line(str(told["version"]), 40),
         offers.storages(stored, "rootdir"),
         keepers,
-        offers.bridges(networks.result()),
+        offers.with_vnets(offers.bridges(networks.result()), vnets),
         offers.archives(found),
         offers.downloads(index.result()),
     )

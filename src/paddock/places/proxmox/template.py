@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -39,10 +38,10 @@ def origin(cattle: LxcContainer, seen: ProxmoxSeen) -> LxcContainer | None:
 
 
 def build_steps(
-    template: TemplateWant, vmid: int, seen: ProxmoxSeen, node: ProxmoxSpec, *, epoch: int, key: str
+    template: TemplateWant, vmid: int, seen: ProxmoxSeen, node: ProxmoxSpec, *, epoch: int, key: str, mac: str
 ) -> list[Step]:
     """Return the steps to a new template; later steps refer to it as ``TEMPLATE``."""
-    return [*_clear_leftovers(template, seen), *_build(template, vmid, node, epoch, key)]
+    return [*_clear_leftovers(template, seen), *_build(template, vmid, node, epoch, key, mac)]
 
 
 def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step]:
@@ -71,7 +70,7 @@ def builders(seen: ProxmoxSeen) -> list[LxcContainer]:
     return [c for c in seen.containers.values() if c.has(Role.BUILDER) or (c.has(Role.TEMPLATE) and not c.is_template)]
 
 
-def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key: str) -> Iterator[Step]:
+def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key: str, mac: str) -> Iterator[Step]:
     params: dict[str, str | int] = {
         "ostemplate": node.base.volid,
         "hostname": f"{template.label}-{template.id}",
@@ -82,7 +81,7 @@ def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key
         "cores": 2,
         "memory": 2048,
         "rootfs": f"{node.storage}:{DISK.gib}",
-        "net0": f"name=eth0,bridge={node.bridge},hwaddr={mac(template.id, vmid)},ip=dhcp",
+        "net0": f"name=eth0,bridge={node.bridge},hwaddr={mac},ip=dhcp",
         "ssh-public-keys": key,
         **({"pool": node.pools.machines} if node.pools else {}),
     }
@@ -160,9 +159,3 @@ def _of(seen: ProxmoxSeen) -> list[LxcContainer]:
 
 def _epoch(container: LxcContainer) -> int:
     return container.mark.epoch or 0 if container.mark else 0
-
-
-def mac(name: str, vmid: int) -> str:
-    """Return a MAC that a recreated machine gets again, so that DHCP gives it the same address."""
-    digest = hashlib.sha256(f"{name}/{vmid}".encode()).hexdigest().upper()
-    return f"BC:24:11:{digest[0:2]}:{digest[2:4]}:{digest[4:6]}"

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from paddock import bounded
+from paddock.clock import Wait
 from paddock.errors import BadInput, PaddockError
 from paddock.frozen import frozen
 from paddock.visible import one_line
@@ -24,6 +25,7 @@ _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _OTHER_HOST: Final = frozenset({62, 64})  # another name, another IP address
 _SECONDS: Final = 10
+PATIENCE: Final = 5.0  # seconds for a node to accept connections, at the beginning of a run
 _URL: Final = re.compile(r"https://[^/\s@]+/?")
 # Proxmox answers this without a login, because its login page needs the list of realms.
 _OPEN_PATH: Final = "/api2/json/access/domains"
@@ -131,10 +133,22 @@ def _connected(url: str, trust: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
     except ValueError as error:
         raise BadInput(f"{url} is not a URL: {error}", hint="it looks like https://node:8006") from None
     with (
-        socket.create_connection((host, port), timeout=_SECONDS) as plain,
+        _plain(host, port) as plain,
         trust.wrap_socket(plain, server_hostname=host) as secured,
     ):
         yield secured
+
+
+def _plain(host: str, port: int) -> socket.socket:
+    """Return a connection. Try again for a few seconds while it is refused: pveproxy may be restarting."""
+    wait = Wait(PATIENCE)
+    while True:
+        try:
+            return socket.create_connection((host, port), timeout=_SECONDS)
+        except ConnectionRefusedError:
+            if wait.is_over:
+                raise
+        wait.pause()
 
 
 def _certificate(url: str) -> bytes:
@@ -194,6 +208,11 @@ def rejected(url: str, trust: ssl.SSLContext, error: Exception) -> PaddockError 
                 " or its certificate: fingerprint: … (shown by `pvenode cert info` on the node)"
             )
     return PaddockError(f"the certificate of {url} is not trusted: {reason.verify_message}", hint=hint)
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether the node refused the connection, so that nothing was sent."""
+    return any(isinstance(each, ConnectionRefusedError) for each in _causes(error))
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

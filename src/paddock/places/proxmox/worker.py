@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final, assert_never
@@ -159,7 +160,8 @@ class Worker(Containers):
                 self._start(vmid)
             case Reboot(vmid, seconds):
                 self.read(vmid)
-                self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
+                with self._saying_why_not(vmid, "restart"):
+                    self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
             case RootWork():
                 self._root_worker.perform(action, self.read)
             case Reach(vmid, clone):
@@ -291,7 +293,7 @@ class Worker(Containers):
     def _start(self, vmid: int) -> None:
         self.read(vmid)
         try:
-            with self._unless_deleted(vmid):
+            with self._saying_why_not(vmid, "start"), self._unless_deleted(vmid):
                 upid = str(self._client.send("POST", f"{self._path}/{vmid}/status/start"))
                 for warning in self._client.wait(upid, _START_SECONDS).warnings:
                     self._reporter(warning)
@@ -299,13 +301,19 @@ class Worker(Containers):
                 self._await_status(vmid, "running", _HA_SECONDS)
         except Running:
             self._reporter(f"machine {vmid} is already running")
+
+    @contextmanager
+    def _saying_why_not(self, vmid: int, verb: str) -> Iterator[None]:
+        """Put the line of a failed task's log first that says why the machine does not start or restart."""
+        try:
+            yield
         except TaskFailed as error:
             self.read(vmid)  # raises if somebody has deleted the machine
             if start_failure.is_for_want_of_a_bridge(error.outcome):
                 self._expect_bridge(vmid)
             if error.outcome:
                 why = start_failure.reason(error.outcome, error.log)
-                said = f"machine {vmid} does not start: {why}\n{error.message}"
+                said = f"machine {vmid} does not {verb}: {why}\n{error.message}"
                 raise TaskFailed(said, hint=error.hint) from None
             raise
 
@@ -361,10 +369,11 @@ class Worker(Containers):
             final = mark.role is Role.CATTLE and "," not in key  # two keys are on record during their exchange
             self._put(container, {"description": without_claim(notes) if final else notes})
 
-        mark = self.read(vmid).mark
+        there = self.read(vmid)
+        mark, card = there.mark, str(there.config.get("net0", ""))
         adopted = mark.agent.name if mark and mark.agent and mark.made_from is None else None
         known = HostKeyTrust(mark.host_keys if mark else (), from_file, adopted)
-        reached = self._reacher.reach(vmid, known, record, clone=clone)
+        reached = self._reacher.reach(vmid, known, record, clone=clone, card=card)
         machine = self.read(vmid)
         if machine.has(Role.CATTLE) and Claim.from_notes(machine.notes):
             self._put(machine, {"description": without_claim(machine.notes)})
