@@ -207,7 +207,6 @@ CHANGED: Final = [
 
 
 @pytest.mark.parametrize(("shape", "key"), CHANGED, ids=str)
-@pytest.mark.xfail(strict=True, reason="item 21: only a change of the version goes back by itself")
 def test_an_edit_that_does_not_work_goes_back_by_itself(lab: Lab, shape: str, key: str) -> None:
     assert lab.walk(shape, [edit(shape, key)], working=False) == []
 

@@ -54,7 +54,9 @@ def timed(question: Json) -> Json:
 def ask(question: Json) -> Json:
     name = question["bearer"]
     if name and name not in os.environ:
-        return {"refused": f"there is no {name} in the agent's environment"}
+        if not question.get("keyless"):
+            return {"refused": f"there is no {name} in the agent's environment"}
+        name = None
     secret = os.environ[name] if name else None
     if not name and (reply := plainly(question)):
         return reply

@@ -147,6 +147,7 @@ class Request:
     body: Mapping[str, Any] | Sequence[Any] | None = None
     seconds: float = 10.0
     login: bool = False  # whether the secret may be NAME:PASSWORD, which is sent as such
+    keyless: bool = False  # whether it is sent without the secret if the agent has none of this name
 
 
 @frozen

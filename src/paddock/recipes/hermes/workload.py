@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from paddock.recipes.documents import beyond_home, working_directory
-from paddock.recipes.hermes import connectors, document_files, managed, shims, terminal, versions
+from paddock.recipes.hermes import connectors, document_files, managed, model_server, shims, terminal, versions
 from paddock.recipes.hermes.spec import API_KEY, HOME, HermesSpec, Managed
 from paddock.recipes.reaches import named_in
 from paddock.recipes.workload import ImageContract, Paths, Process, Program, SecretFile, Workload
@@ -38,7 +38,7 @@ def workload(agent: HermesSpec, paths: Paths, tree: str, *, browser: str) -> Wor
         **agent.environment,
     }
     ours = {"_config_version": traits.config_version, **_ALWAYS}
-    given = terminal.with_directory(agent.settings, directory)
+    given = terminal.with_directory(model_server.completed(agent), directory)
     config = merged(merged(ours, given), connectors.settings(agent))
     messaging = Process(
         name="gateway",
