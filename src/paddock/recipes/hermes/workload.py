@@ -110,6 +110,7 @@ def _official_image(agent: HermesSpec, paths: Paths, drain_seconds: int) -> Imag
     return ImageContract(
         # Its own supervisor would restart the process without the runtime's knowledge.
         argv=("gateway", "run", "--no-supervise", *agent.service.args),
+        proof=("hermes", "--version"),
         state={HOME: state},
         # The messaging process writes it at each start. By one from before, the image would start a second process.
         forgotten=(f"{state}/gateway_state.json",),

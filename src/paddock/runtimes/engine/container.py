@@ -29,6 +29,13 @@ from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 _NO_NEW: Final = "no-new-privileges"
+# Without network and state: what runs in the image, and not whether it is configured well.
+_TRIED: Final = """\
+{proof} >/dev/null && exit
+code=$?
+[ "$code" != 127 ] || {{ echo {absent} >&2 && exit 78; }}
+exit "$code"
+"""
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
 
@@ -112,9 +119,12 @@ class AgentContainer:
         return Throwaway(machine, self.engine.program, image, self.units.paths.code.rpartition("/")[0])
 
     def trial(self, machine: Guest, image: str, workload: Workload) -> None:
-        """Create the agent's account in a throwaway container of an image, to see that the image can be used."""
-        program = ":"
-        if not self.brings_code:
+        """Try in a throwaway container of an image that it has the agent's code, or that the code can run in it."""
+        if self.brings_code:
+            absent = f"paddock: {self.image.name} has no {self.spec.kind} in it; write base: for a distribution"
+            proof = shlex.join(self.contract(workload).proof)
+            program = _TRIED.format(proof=proof, absent=shlex.quote(absent))
+        else:
             variables = "".join(f"{name}={quote(value)}\n" for name, value in self.variables(workload).items())
             program = variables + text("engine/trial.sh")
         sample = Throwaway(machine, self.engine.program, image, folder=None)
@@ -233,12 +243,23 @@ class AgentContainer:
             f"[ -d {folder} ] || {{ echo there is no directory {folder} on this machine to mount >&2 && exit 78; }}\n"
             for folder in (shlex.quote(mount.host) for mount in self.spec.mounts)
         )
+        checks += "".join(self._made(volume) for volume in self.spec.container.volumes)
         head = (
             "# create NAME IMAGE ENTRYPOINT...: creates the container; ENTRYPOINT is that of the image.\n"
             "name=$1 image=$2\nshift 2\n"
         )
         start = shlex.quote(f"{etc}/start")
         return f'{head}{checks}exec {engine.program} create --name "$name" {shlex.join(words)} "$image" {start} "$@"\n'
+
+    def _made(self, volume: str) -> str:
+        """Return the line that makes the directory of a volume. The engine would make one of root's, or fail."""
+        host, path, *mode = volume.split(":")
+        if not host.startswith("/") or path in self.spec.container.sockets or mode == ["ro"]:
+            return ""
+        above, folder = shlex.quote(host.rpartition("/")[0] or "/"), shlex.quote(host)
+        # In a container without root the agent is the account itself.
+        owner = "" if self.engine.users else f" && chown -h {self.spec.user.uid}:{self.gid} {folder}"
+        return f"[ -e {folder} ] || (umask 022 && mkdir -p {above} && mkdir {folder}{owner}) || exit 78\n"
 
     def _compose(self, workload: Workload) -> str:
         container, engine, etc = self.spec.container, self.engine, self.units.paths.etc

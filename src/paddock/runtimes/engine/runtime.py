@@ -72,9 +72,11 @@ class Engine:
         neighbours: Sequence[str] = (),
     ) -> Bundle:
         container = self.container
+        below, beyond = self._directories(workload)
+        workload = replace(workload, directories=below)
         if not container.brings_code:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
-            start, processes = "engine/start.sh", {each.name: _program(each) for each in rendered.processes}
+            start, processes = "engine/start.sh", {each.name: _program(each, beyond) for each in rendered.processes}
         else:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
@@ -100,6 +102,12 @@ class Engine:
             for program in rendered.programs
         }
         return Bundle({**framed.files, **{path: BundleFile(content) for path, content in files.items()}, **commands})
+
+    def _directories(self, workload: Workload) -> tuple[list[str], list[str]]:
+        """Return the workload's directories below the home, and those that are elsewhere in the container."""
+        home = f"{self.container.inside.home}/"
+        own = [each.removeprefix(home) for each in workload.directories]
+        return [each for each in own if not each.startswith("/")], [each for each in own if each.startswith("/")]
 
     def _at_home(self, process: Process) -> Process:
         # HOME is in the container's own layer, so that software installed there stays with the container.
@@ -179,8 +187,9 @@ def _main(contract: ImageContract) -> str:
     return f'{removed}exec "$@" {shlex.join(contract.argv)}\n'
 
 
-def _program(process: Process) -> str:
-    """Return the script that starts a process as the agent's account."""
+def _program(process: Process, directories: Sequence[str]) -> str:
+    """Return the script that starts a process as the agent's account, which makes the directories first."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
     path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
-    return f"{exports}{path}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
+    made = f"mkdir -p -- {shlex.join(directories)}\n" if directories else ""
+    return f"{exports}{path}{made}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
