@@ -259,7 +259,7 @@ class _Image:
         done = subprocess.run(
             [argv[0], *argv[2:]], env={"PATH": str(self._programs)}, capture_output=True, text=True, check=False
         )
-        return Result(argv, done.returncode, done.stdout, done.stderr, 0)
+        return Result(tuple(argv), done.returncode, done.stdout, done.stderr, 0)
 
 
 @pytest.mark.parametrize(

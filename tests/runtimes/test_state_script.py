@@ -380,8 +380,8 @@ def test_apply_makes_a_directory_outside_of_the_state_for_the_agent(foreign: Lab
 def test_apply_makes_no_directory_where_others_can_plant_a_link(foreign: Lab, folder: Path) -> None:
     (folder / "of-someone").mkdir()
     os.chown(folder / "of-someone", UID + 1, UID + 1)
-    with pytest.raises(CommandFailed, match="others can write to .*/of-someone"):
+    with pytest.raises(CommandFailed, match=r"others can write to .*/of-someone"):
         foreign.apply(replace(WORKLOAD, directories=(str(folder / "of-someone/below/desk"),)))
     (folder / "link").symlink_to("/root")
-    with pytest.raises(CommandFailed, match="others can write to .*/link"):
+    with pytest.raises(CommandFailed, match=r"others can write to .*/link"):
         foreign.apply(replace(WORKLOAD, directories=(str(folder / "link/desk"),)))

@@ -154,7 +154,8 @@ class AgentContainer:
     def variables(self, workload: Workload) -> dict[str, str]:
         """Return the variables that the scripts in the container and on the machine read."""
         container, user = self.spec.container, self.spec.user
-        sudo = container.sudo and not self.brings_code
+        sudo = container.may_become_root and not self.brings_code
+        packages = dict.fromkeys([*self.spec.packages, *(["sudo"] if sudo else [])])
         home = self.contract(workload).home if self.brings_code else f"/home/{user.name}"
         return {
             "ENGINE": self.engine.program,
@@ -168,7 +169,7 @@ class AgentContainer:
             "USER_GID": str(self.gid),
             "ACCOUNT_HOME": home,
             "DATA": self.inside.home,
-            "PACKAGES": " ".join(self.spec.packages),
+            "PACKAGES": " ".join(packages),
             "SOCKETS": " ".join(container.sockets),
             "SUDO": "yes" if sudo else "",
             "CONFINED": "" if sudo else _CONFINED,

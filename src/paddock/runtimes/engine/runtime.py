@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from paddock.frozen import frozen
 from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
@@ -21,6 +22,9 @@ from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
+
+# The programs that install packages of a distribution, which need root.
+_INSTALLERS: Final = ("apt", "apt-get", "dnf", "dpkg")
 
 
 @frozen
@@ -101,6 +105,8 @@ class Engine:
             f"programs/{program.name}": BundleFile(self._command(program), executable=True)
             for program in rendered.programs
         }
+        if self.spec.container.writable:
+            commands |= {f"bin/{name}": BundleFile(_as_root(name), executable=True) for name in _INSTALLERS}
         return Bundle({**framed.files, **{path: BundleFile(content) for path, content in files.items()}, **commands})
 
     def _directories(self, workload: Workload) -> tuple[list[str], list[str]]:
@@ -110,8 +116,12 @@ class Engine:
         return [each for each in own if not each.startswith("/")], [each for each in own if each.startswith("/")]
 
     def _at_home(self, process: Process) -> Process:
-        # HOME is in the container's own layer, so that software installed there stays with the container.
-        return replace(process, environment={**process.environment, "HOME": f"/home/{self.spec.user.name}"})
+        # HOME is in the container's own layer. What pip and npm install is in the state: another container has it too.
+        own = f"{self.container.inside.home}/.local"
+        installing = {"PYTHONUSERBASE": own, "NPM_CONFIG_PREFIX": own, "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+        environment = {**installing, **process.environment, "HOME": f"/home/{self.spec.user.name}"}
+        path = dict.fromkeys([f"{self.paths.etc}/bin", *process.path, f"{own}/bin"])
+        return replace(process, environment=environment, path=tuple(path))
 
     def _as_image(self, contract: ImageContract, process: Process) -> Process:
         kept = {name: value for name, value in process.environment.items() if name not in contract.own}
@@ -156,7 +166,7 @@ class Engine:
     def confines(self) -> frozenset[Isolation]:
         account = frozenset() if self.home else frozenset({Isolation.ACCOUNT})
         own = account | {Isolation.SYSTEM_CALLS, Isolation.PROC, Isolation.SYS}
-        if self.container.brings_code or self.spec.container.sudo:
+        if self.container.brings_code or self.spec.container.may_become_root:
             return own
         return own | {Isolation.CAPABILITIES, Isolation.PRIVILEGES}
 
@@ -179,6 +189,11 @@ class Engine:
     def _with(self, argv: Sequence[str], **more: str) -> list[str]:
         variables = {"ENGINE": self.container.engine.program, "CONTAINER": self.container.name, **more}
         return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
+
+
+def _as_root(name: str) -> str:
+    """Return the program of the agent that runs one of the distribution as root of the container."""
+    return f'#!/bin/sh\nexec sudo -- /usr/bin/{name} "$@"\n'
 
 
 def _main(contract: ImageContract) -> str:
