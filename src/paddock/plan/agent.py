@@ -221,6 +221,8 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         action_ = ApplyBundle(want.bundle_id)
         yield Step("agent.configure", f"configure {agent}", reason, action_, risk, Phase.AGENT)
+        if want.container and want.container.packages:
+            yield container.packages_step(agent, want.container)
     changed = reason or lacks_code or seen.kept_aside or seen.goes_back or seen.unproven
     if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not verified since its last change")

@@ -36,6 +36,7 @@ code=$?
 [ "$code" != 127 ] || {{ echo {absent} >&2 && exit 78; }}
 exit "$code"
 """
+_PREPARED: Final = "/dev/shm/paddock-prepared"  # noqa: S108 # empty at each start; start.sh makes it before the agent runs
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
 
@@ -140,6 +141,21 @@ class AgentContainer:
         arguments.append(former_ids(self.units.formers))
         return script("engine/create.sh", arguments)
 
+    @property
+    def packages(self) -> Sequence[str]:
+        """The packages of the distribution that the container's start installs."""
+        if self.brings_code:
+            return ()
+        return list(dict.fromkeys([*self.spec.packages, *(["sudo"] if self.spec.container.may_become_root else [])]))
+
+    def prepared(self) -> Sequence[str]:
+        """Return the argv that succeeds when the start of the container has installed its packages."""
+        return [self.engine.program, "exec", self.name, "test", "-e", _PREPARED]
+
+    def last_words(self) -> Sequence[str]:
+        """Return the argv that prints the last line of the container's log."""
+        return ["sh", "-c", '"$1" logs --tail 1 "$2" 2>&1', "paddock", self.engine.program, self.name]
+
     def pull(self) -> Sequence[str]:
         """Return the argv that pulls the image and reports it, beside the image that the container runs."""
         variables = [f"ENGINE={self.engine.program}", f"CONTAINER={self.name}"]
@@ -155,7 +171,6 @@ class AgentContainer:
         """Return the variables that the scripts in the container and on the machine read."""
         container, user = self.spec.container, self.spec.user
         sudo = container.may_become_root and not self.brings_code
-        packages = dict.fromkeys([*self.spec.packages, *(["sudo"] if sudo else [])])
         home = self.contract(workload).home if self.brings_code else f"/home/{user.name}"
         return {
             "ENGINE": self.engine.program,
@@ -169,7 +184,7 @@ class AgentContainer:
             "USER_GID": str(self.gid),
             "ACCOUNT_HOME": home,
             "DATA": self.inside.home,
-            "PACKAGES": " ".join(packages),
+            "PACKAGES": " ".join(self.packages),
             "SOCKETS": " ".join(container.sockets),
             "SUDO": "yes" if sudo else "",
             "CONFINED": "" if sudo else _CONFINED,
