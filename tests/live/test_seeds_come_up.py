@@ -114,7 +114,8 @@ def test_software_that_the_agent_installed_itself_outlives_its_container(node: N
     inside(f"mkdir -p ~/py ~/js && cd ~/py && printf '#!/bin/sh\necho pip\n' >tiny && echo \"{node_of_pip}\" >setup.py")
     inside("pip3 install --no-index --no-build-isolation -q ~/py")
     inside("""cd ~/js && printf '#!/usr/bin/env node\nconsole.log("npm")\n' >small.js && chmod +x small.js
-printf '{"name": "small", "version": "1.0.0", "bin": {"small": "small.js"}}' >package.json && npm install -g ~/js 2>&1""")
+printf '{"name": "small", "version": "1.0.0", "bin": {"small": "small.js"}}' >package.json
+npm install -g ~/js 2>&1""")
     inside("apt-get update -qq && apt-get install -y -qq --no-install-recommends jq >/dev/null 2>&1")
     installed = "tiny; small; jq --version | cut -c 1-3"
     assert inside(installed).split() == ["pip", "npm", "jq-"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paddock.recipes import agent_from
-from paddock.recipes.hermes import checks, providers, settings
+from paddock.recipes.hermes import checks, model_server, providers, settings
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Request
@@ -145,6 +145,8 @@ def test_check_knows_whether_a_model_has_a_name_and_a_key(row: dict[str, Any]) -
     found = agent_of(row)
     told = [f"{'.'.join(location)}: {sentence}" for location, sentence in settings.mistakes(found, found.settings)]
     assert told == row.get("refused", [])
+    if row.get("left_alone"):
+        assert model_server.completed(found) == found.settings
     asked = [check.question for check in checks.model(found) if check.name == "model"]
     if "sends" in row and asked:
         [request] = asked

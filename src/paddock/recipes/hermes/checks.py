@@ -208,7 +208,7 @@ def _endpoint(settings: Mapping[str, Any], derived: str | None) -> Endpoint | No
     if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
         key = provider.get("key_env")
         return Endpoint(provider["base_url"], key if isinstance(key, str) else None)
-    if model_server.is_named_by_url(settings):
+    if model_server.is_named_by_url(settings) and model.get("provider") not in (None, "", "auto"):
         key = str(model.get("api_key", ""))
         return Endpoint(model["base_url"], key[2:-1] if key.startswith("${") else derived)
     return None

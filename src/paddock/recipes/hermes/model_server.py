@@ -99,6 +99,9 @@ def _takes_the_key(agent: HermesSpec, model: Mapping[str, Any]) -> bool:
     known = _known(agent)
     if not known.isdisjoint(_keys_of(host)):
         return False
+    if known_as(str(model.get("provider") or "auto")) == "auto":
+        # Hermes takes the server for OpenRouter's, and its key too.
+        return _KEY in known and "OPENROUTER_API_KEY" not in known and not agent.environment_files
     # Which variables are in a file is not known here. The key of a public server may be one of them.
     return _KEY in known or (bool(agent.environment_files) and _is_private(host))
 
