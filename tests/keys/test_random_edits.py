@@ -28,6 +28,7 @@ from paddock.errors import Exit, Refused
 from paddock.places.proxmox import cattle
 from paddock.plan.actions import ApplyBundle
 from paddock.run import deployment, status
+from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 
 # What shows on the machine or in its configuration. The others show in what Paddock asks, prints or keeps.
@@ -92,11 +93,13 @@ class Lab:
         folder = self._folder / f"world{next(self._numbers)}"
         return EditedWorld.begin(folder, self._monkeypatch, self._given, file)
 
-    def from_nothing(self, file: Any) -> EditedWorld:
-        """Return a world in which this file was brought up."""
+    def from_nothing(self, file: Any) -> EditedWorld | None:
+        """Return a world in which this file was brought up; None if it lacks what another verb makes, as a lock."""
         world = self.begin(file)
         said = world.up()
         assert said is not None
+        if said.code == Exit.BAD_INPUT:
+            return None
         assert said.code == 0, f"a new agent does not come up: {said.err}"
         return world
 
@@ -109,17 +112,19 @@ class Lab:
         if isinstance(accepted(file, self._given), str):
             return []  # these keys contradict each other
         world = self.from_nothing(file)
+        if world is None:
+            return []
         if not working and (first := world.running()):
             world.side.works = [first]
         for edit in edits:
             file = edited(with_keys_beside(world.file, *edit.rows), *edit.rows)
-            if wrong := list(self._try(world, edit, file)):
+            if wrong := list(self._try(world, edit, file, working=working)):
                 return [f"{shape}: {edit!r}: {each}" for each in wrong]
         return []
 
-    def _try(self, world: EditedWorld, edit: Edit, file: Any) -> Iterator[str]:
+    def _try(self, world: EditedWorld, edit: Edit, file: Any, *, working: bool) -> Iterator[str]:
         """Bring an edited file up, and yield what is wrong then. A run that is killed is followed by another."""
-        before, memory, same = world.everything(), world.memory, file == world.file
+        before, ran, memory, same = world.everything(), world.running(), world.memory, file == world.file
         world.write(file)
         said = world.up(edit.kill)
         yield from world.crashes()
@@ -127,20 +132,24 @@ class Lab:
         if said is None:
             said = world.up()
             yield from world.crashes()
+        assert said is not None
         if world.memory != memory:
             yield f"the memory {memory} became {world.memory}"
         if said.code == 0:
             yield from self._carried_out(world, file)
             if not same and any(row.shows in _IN_THE_WORLD for row in edit.rows) and world.everything() == before:
                 yield from () if world.noted() else ["it is accepted, and nothing changes"]
+        elif killed and not working and said.code == Exit.FAILED:
+            yield from () if world.answers() else [f"after the kill it does not run as before: {said.sentence}"]
         elif killed:
             yield f"the run after the kill fails: {said.sentence}"
         elif said.code in (Exit.BAD_INPUT, Exit.NEEDS_PERSON):
             yield from () if " hint: " in said.err or said.code == Exit.BAD_INPUT else ["it is refused without a hint"]
             yield from (f"it is refused after this: {how}" for how in world.side.interrupted)
             yield from () if world.everything() == before else ["it is refused after something changed"]
-        elif world.everything() != before or not world.answers():
-            yield f"it fails, and the agent does not run as before: {said.sentence}"
+        elif world.running() != ran or not world.answers():  # options of its machine stay as the file has them
+            changed = differences(ran, world.running())
+            yield f"it fails, and the agent does not run as before: {changed}: {said.sentence}"
 
     def _carried_out(self, world: EditedWorld, file: Any) -> Iterator[str]:
         """Yield how a world differs from the one that the file makes from nothing."""
@@ -161,8 +170,8 @@ class Lab:
 
 
 def differences(wanted: Any, found: Any) -> list[str]:
-    lines = [pformat(each, width=200).split("\n") for each in (wanted, found)]
-    return [line for line in unified_diff(*lines, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
+    old, new = (pformat(each, width=200).split("\n") for each in (wanted, found))
+    return [line for line in unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
 
 
 EDITS: Final = {
@@ -171,12 +180,12 @@ EDITS: Final = {
 
 
 @st.composite
-def walks(draw: st.DrawFn, most: int = 3) -> tuple[str, list[Edit]]:
-    """Edits of a file, one after the other."""
+def walks(draw: st.DrawFn, most: int = 3) -> tuple[str, list[Edit], bool]:
+    """Edits of a file, one after the other, and whether the agent works with them."""
     shape = draw(st.sampled_from(sorted(SHAPES)))
     keys = st.lists(st.sampled_from(EDITS[shape]), min_size=1, max_size=3, unique_by=lambda row: row.key)
     kills = st.none() | st.integers(0, 25)
-    return shape, draw(st.lists(st.builds(Edit, keys, kills), min_size=1, max_size=most))
+    return shape, draw(st.lists(st.builds(Edit, keys, kills), min_size=1, max_size=most)), draw(st.booleans())
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +204,11 @@ def edit(shape: str, *keys: str) -> Edit:
     max_examples=by_level(8, 400), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 @given(walk=walks())
-def test_an_edit_is_carried_out_or_refused_before_anything_stops(lab: Lab, walk: tuple[str, list[Edit]]) -> None:
-    assert lab.walk(*walk) == []
+def test_an_edit_is_carried_out_or_refused_before_anything_stops_or_goes_back(
+    lab: Lab, walk: tuple[str, list[Edit], bool]
+) -> None:
+    shape, edits, working = walk
+    assert lab.walk(shape, edits, working=working) == []
 
 
 WITH_CONTAINER: Final = ["hermes proxmox docker base", "hermes host user podman base"]
@@ -216,9 +228,8 @@ def test_an_edit_that_does_not_work_goes_back_by_itself(lab: Lab, shape: str, ke
 
 def test_a_key_that_is_accepted_and_ignored_is_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = "service proxmox systemd"
-    real = deployment.inlined
     monkeypatch.setattr(
-        deployment, "inlined", lambda spec, folder: real(spec.model_copy(update={"environment": {}}), folder)
+        deployment, "inlined", lambda spec, folder: inlined(spec.model_copy(update={"environment": {}}), folder)
     )
     [found] = lab.walk(shape, [edit(shape, "environment")])
     assert "it is accepted, and nothing changes" in found
