@@ -145,6 +145,9 @@ def test_the_agent_installs_packages_if_its_container_is_writable(web: Host) -> 
 
 @slow_proof
 def test_pip_and_npm_install_into_the_state(web: Host) -> None:
+    web.agent["packages"] = ["python3-pip"]
+    assert "install python3-pip in the container of web" in web.plan()
+    web.up()
     web.inside(f"mkdir -p ~/tiny && cd ~/tiny && printf %s {shlex.quote(_SETUP)} >setup.py ")
     web.inside("python3 -m pip install --no-index --no-build-isolation -q ~/tiny && tiny-pip")
     web.root("systemctl restart paddock-home_web.container")

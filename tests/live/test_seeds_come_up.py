@@ -103,7 +103,7 @@ def test_software_that_the_agent_installed_itself_outlives_its_container(node: N
     hermes: dict[str, Any] = over["agents"]["hermes"]
     archive = str(base_root(tmp_path / "base.tar.gz"))
     hermes["container"] = {"base": "debian:12", "archive": archive, "writable": True}
-    hermes["programs"] = ["node"]
+    hermes |= {"programs": ["node"], "packages": ["python3-pip"]}
     agent = Translated(node, NIXOS / "container.yaml", over)
     agent.paddock("up")
 
