@@ -15,11 +15,14 @@ import pytest
 from agent.anthropic_model import KEY, Messages, anthropic_model
 from agent.installed import install_code
 from agent.npm_registry import PACKAGE, npm_registry
+from levels import by_level
 from paddock.demo import Stage, environment, running_agent
 from paddock.recipes import agent_from
+from paddock.recipes.hermes import model_server
 from paddock.recipes.hermes.providers import PROVIDERS
 from paddock.recipes.hermes.recipe import Hermes
 from pvebox.stage import free_port, stage_folder
+from recipes.model_keys import ROWS, agent_of
 
 pytestmark = pytest.mark.agent
 
@@ -111,6 +114,38 @@ print(json.dumps([aliases, keys]))
     for name, each in PROVIDERS.items():
         if each.keys and name in keys:
             assert tuple(keys[name]) == each.keys, name
+
+
+def test_hermes_sends_the_key_and_the_model_that_the_table_says(stage: tuple[Stage, Messages], tmp_path: Path) -> None:
+    program = """
+import json, sys
+from gateway.run import _resolve_gateway_model, _resolve_runtime_agent_kwargs
+from hermes_cli.config import load_config
+from hermes_cli.models import get_default_model_for_provider
+from hermes_cli.runtime_provider import resolve_runtime_provider
+found = resolve_runtime_provider()
+model = found.get("model") or _resolve_gateway_model(load_config()) or get_default_model_for_provider(found["provider"])
+print(json.dumps({"url": found["base_url"], "key": found["api_key"], "api_mode": found["api_mode"], "model": model}))
+"""
+    (python,) = Path(stage[0].environment["XDG_DATA_HOME"]).glob("paddock/.code/.store/*/bin/python")
+    running = []
+    rows = [each for each in ROWS if "sends" in each]
+    for number, row in enumerate(rows[: by_level(3, len(rows))]):
+        home = tmp_path / str(number)
+        home.mkdir()
+        (home / "config.yaml").write_text(json.dumps(model_server.completed(agent_of(row))))
+        keys = {name: f"key-of-{name}" for name in (*row.get("secrets", []), *row.get("in_a_file", []))}
+        environment = {"HOME": str(home), "HERMES_HOME": str(home), "PATH": "/usr/bin:/bin", **keys}
+        argv = [str(python), "-c", program]
+        running.append((row, subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True)))
+        if len(running) % 4 == 0:
+            running[-1][1].wait()
+    for row, process in running:
+        found, sends = json.loads(process.communicate()[0]), row["sends"]
+        key = found["key"].removeprefix("key-of-")
+        assert (found["url"], key) == (sends["url"], sends["key"] or "no-key-required"), row["says"]
+        assert found["model"] == sends.get("model", found["model"] or "one"), row["says"]
+        assert found["api_mode"] == sends.get("api_mode", "chat_completions"), row["says"]
 
 
 def _agent() -> Any:

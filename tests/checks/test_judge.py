@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cases import DATA, agrees, golden, read_case
-from paddock.checks import asked, egress, judge, sockets
+from paddock.checks import asked, egress, judge, mounted, sockets
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.subject import Subject
 from paddock.recipes.checks import Connect
@@ -48,7 +48,13 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
         "bundle_id": "0123456789ab",
         "files": {"hermes/config.yaml": "aa", "lease": "bb"},
         "tree": "/opt/paddock/.store/895a09f82a81",
-        "asked": [*of_all, *recipe.checks(spec, "hermes", PATHS), *sockets.checks(spec.container.sockets), *limits],
+        "asked": [
+            *of_all,
+            *recipe.checks(spec, "hermes", PATHS),
+            *sockets.checks(spec.container.sockets),
+            *mounted.checks(spec),
+            *limits,
+        ],
         "limited": spec.network.closed,
         "confined": frozenset(Isolation),
         "mounted": True,

@@ -27,6 +27,7 @@ VERBS: Final = (
 ELSEWHERE: Final[dict[str, str]] = {
     "backup.check": "it only reads",
     "backup.remove": "`backup prune`: tests/backups kills it at each file",
+    "container.packages": "it only waits",
     "image.try": "a throwaway container, which the engine removes; nothing else changes",
     "lock": "`template lock` writes one file beside paddock.yaml, and nothing at a place",
     "schedule.try": "`schedule`: tests/live/test_schedule.py",

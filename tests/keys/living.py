@@ -29,12 +29,12 @@ from paddock.places import host, place_for
 from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.place import ProxmoxPlace
-from paddock.plan import actions
 from paddock.plan.actions import (
     AgentAction,
     ApplyBundle,
     AwaitAnswer,
     CreateContainer,
+    GoBack,
     RemoveAgent,
     RemoveContainer,
     StopAgent,
@@ -52,9 +52,9 @@ LOOKS: Final = (["status"], ["plan"], ["verify"], ["logs", AGENT])
 HOST: Final = "host"
 # Options that Proxmox writes in two ways, or that say nothing about a machine that exists.
 _SAME: Final = {r'"features": "nesting=0", ': "", r"(mp=[^\"]*),size=\d+G": r"\1"}
-# What brings a change back that failed. Both come with item 21.
-_GO_BACK: Final[Any] = getattr(actions, "GoBack", ())
-_BEFORE: Final = "before"
+_CACHES: Final = re.compile("mp=/var/lib/(docker|containers)[,/]?")  # where engines have their data
+# What brings a change back that failed.
+_GO_BACK: Final = GoBack
 _INTERRUPTS: Final = (StopAgent, RemoveAgent, RemoveContainer, ApplyBundle)
 
 
@@ -117,8 +117,8 @@ class LivingSide(PaperSide):
         container = mine.pop(own.engine.program, NOTHING_YET) if own else ContainerSeen()
         seen = replace(super().look(agent, guest), container=container, left=dict.fromkeys(mine, ()))
         before = self.verified.get(guest.name)
-        if before and _BEFORE in AgentSeen.__dataclass_fields__ and before[0] != self.runs.get(guest.name):
-            return replace(seen, **{_BEFORE: before[1].bundle_id})
+        if before and before[0] != self.runs.get(guest.name):
+            return replace(seen, before=before[1].bundle_id)
         return seen
 
     def running(self, name: str) -> Running | None:
@@ -289,8 +289,10 @@ class EditedWorld(World):
 
     @property
     def memory(self) -> list[str]:
-        """The memories on the node."""
-        return sorted(text for text in self.memories.texts.values() if text)
+        """The memories on the node. The cache of an engine is none."""
+        options = [str(value) for vmid in self.node.vmids for value in self.node.config(vmid).values()]
+        caches = {name for name in self.memories.texts for each in options if name in each and _CACHES.search(each)}
+        return sorted(text for name, text in self.memories.texts.items() if text and name not in caches)
 
 
 def given_files(folder: Path) -> Path:

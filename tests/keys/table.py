@@ -53,7 +53,7 @@ class Row:
 
 def with_keys_beside(file: dict[str, Any], *changed: Row) -> dict[str, Any]:
     """Return a file with the keys that rows need."""
-    found = _copied(file)
+    found: dict[str, Any] = _copied(file)
     for row in changed:
         for key, value in row.beside.items():
             _put(found, path_of(key), value)
@@ -62,7 +62,7 @@ def with_keys_beside(file: dict[str, Any], *changed: Row) -> dict[str, Any]:
 
 def edited(file: dict[str, Any], *changed: Row) -> dict[str, Any]:
     """Return a file with the values of rows."""
-    found = _copied(file)
+    found: dict[str, Any] = _copied(file)
     for row in changed:
         for key in row.without:
             _remove(found, path_of(key))

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from keys.living import EditedWorld, LivingSide, given_files
+from keys.living import EditedWorld, LivingSide, Running, given_files
 from keys.shapes import PLACES, Shape, every_shape
 from keys.table import Row, edited, rows, with_keys_beside
 from keys.test_every_key import accepted
@@ -28,6 +28,7 @@ from paddock.errors import Exit, Refused
 from paddock.places.proxmox import cattle
 from paddock.plan.actions import ApplyBundle
 from paddock.run import deployment, status
+from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 
 # What shows on the machine or in its configuration. The others show in what Paddock asks, prints or keeps.
@@ -52,6 +53,8 @@ _UNSEEN: Final = (
     *("places.home.proxmox.ssh.key", "places.home.proxmox.ssh.reach", "auth.from", "auth.overwrite"),
     *("places.home.proxmox.base.sha256", "places.home.proxmox.base.sha512"),
 )
+# The node does not have this bridge, which is found out when the machine was stopped for another change (see the test).
+_WITHOUT_BRIDGE: Final = ("places.home.proxmox.bridge", "machine.net.bridge")
 SHAPES: Final = {
     shape.name: _with_root(shape)
     for shape in every_shape()
@@ -92,11 +95,13 @@ class Lab:
         folder = self._folder / f"world{next(self._numbers)}"
         return EditedWorld.begin(folder, self._monkeypatch, self._given, file)
 
-    def from_nothing(self, file: Any) -> EditedWorld:
-        """Return a world in which this file was brought up."""
+    def from_nothing(self, file: Any) -> EditedWorld | None:
+        """Return a world in which this file was brought up; None if it lacks what another verb makes, as a lock."""
         world = self.begin(file)
         said = world.up()
         assert said is not None
+        if said.code == Exit.BAD_INPUT:
+            return None
         assert said.code == 0, f"a new agent does not come up: {said.err}"
         return world
 
@@ -109,17 +114,19 @@ class Lab:
         if isinstance(accepted(file, self._given), str):
             return []  # these keys contradict each other
         world = self.from_nothing(file)
+        if world is None:
+            return []
         if not working and (first := world.running()):
             world.side.works = [first]
         for edit in edits:
             file = edited(with_keys_beside(world.file, *edit.rows), *edit.rows)
-            if wrong := list(self._try(world, edit, file)):
+            if wrong := list(self._try(world, edit, file, working=working)):
                 return [f"{shape}: {edit!r}: {each}" for each in wrong]
         return []
 
-    def _try(self, world: EditedWorld, edit: Edit, file: Any) -> Iterator[str]:
+    def _try(self, world: EditedWorld, edit: Edit, file: Any, *, working: bool) -> Iterator[str]:
         """Bring an edited file up, and yield what is wrong then. A run that is killed is followed by another."""
-        before, memory, same = world.everything(), world.memory, file == world.file
+        before, ran, memory, same = world.everything(), installed(world.running()), world.memory, file == world.file
         world.write(file)
         said = world.up(edit.kill)
         yield from world.crashes()
@@ -127,20 +134,24 @@ class Lab:
         if said is None:
             said = world.up()
             yield from world.crashes()
+        assert said is not None
         if world.memory != memory:
             yield f"the memory {memory} became {world.memory}"
         if said.code == 0:
             yield from self._carried_out(world, file)
             if not same and any(row.shows in _IN_THE_WORLD for row in edit.rows) and world.everything() == before:
                 yield from () if world.noted() else ["it is accepted, and nothing changes"]
+        elif killed and not working and said.code == Exit.FAILED:
+            yield from () if world.answers() else [f"after the kill it does not run as before: {said.sentence}"]
         elif killed:
             yield f"the run after the kill fails: {said.sentence}"
         elif said.code in (Exit.BAD_INPUT, Exit.NEEDS_PERSON):
             yield from () if " hint: " in said.err or said.code == Exit.BAD_INPUT else ["it is refused without a hint"]
             yield from (f"it is refused after this: {how}" for how in world.side.interrupted)
             yield from () if world.everything() == before else ["it is refused after something changed"]
-        elif world.everything() != before or not world.answers():
-            yield f"it fails, and the agent does not run as before: {said.sentence}"
+        elif (running := installed(world.running())) != ran or not world.answers():
+            changed = differences(ran, running)
+            yield f"it fails, and the agent does not run as before: {changed}: {said.sentence}"
 
     def _carried_out(self, world: EditedWorld, file: Any) -> Iterator[str]:
         """Yield how a world differs from the one that the file makes from nothing."""
@@ -160,9 +171,14 @@ class Lab:
             yield f"the node has something else: {differences(other_node, node)}"
 
 
+def installed(running: Running | None) -> Running | None:
+    """Return what an agent runs with. When it goes back, its machine keeps its new packages and options."""
+    return replace(running, packages=frozenset()) if running else None
+
+
 def differences(wanted: Any, found: Any) -> list[str]:
-    lines = [pformat(each, width=200).split("\n") for each in (wanted, found)]
-    return [line for line in unified_diff(*lines, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
+    old, new = (pformat(each, width=200).split("\n") for each in (wanted, found))
+    return [line for line in unified_diff(old, new, lineterm="", n=0) if line[:2] not in ("--", "++", "@@")]
 
 
 EDITS: Final = {
@@ -170,13 +186,16 @@ EDITS: Final = {
 }
 
 
+MOST: Final = {name: [row for row in found if row.key not in _WITHOUT_BRIDGE] for name, found in EDITS.items()}
+
+
 @st.composite
-def walks(draw: st.DrawFn, most: int = 3) -> tuple[str, list[Edit]]:
-    """Edits of a file, one after the other."""
+def walks(draw: st.DrawFn, most: int = 3) -> tuple[str, list[Edit], bool]:
+    """Edits of a file, one after the other, and whether the agent works with them."""
     shape = draw(st.sampled_from(sorted(SHAPES)))
-    keys = st.lists(st.sampled_from(EDITS[shape]), min_size=1, max_size=3, unique_by=lambda row: row.key)
+    keys = st.lists(st.sampled_from(MOST[shape]), min_size=1, max_size=3, unique_by=lambda row: row.key)
     kills = st.none() | st.integers(0, 25)
-    return shape, draw(st.lists(st.builds(Edit, keys, kills), min_size=1, max_size=most))
+    return shape, draw(st.lists(st.builds(Edit, keys, kills), min_size=1, max_size=most)), draw(st.booleans())
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +214,11 @@ def edit(shape: str, *keys: str) -> Edit:
     max_examples=by_level(8, 400), deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 @given(walk=walks())
-def test_an_edit_is_carried_out_or_refused_before_anything_stops(lab: Lab, walk: tuple[str, list[Edit]]) -> None:
-    assert lab.walk(*walk) == []
+def test_an_edit_is_carried_out_or_refused_before_anything_stops_or_goes_back(
+    lab: Lab, walk: tuple[str, list[Edit], bool]
+) -> None:
+    shape, edits, working = walk
+    assert lab.walk(shape, edits, working=working) == []
 
 
 WITH_CONTAINER: Final = ["hermes proxmox docker base", "hermes host user podman base"]
@@ -207,9 +229,14 @@ CHANGED: Final = [
 
 
 @pytest.mark.parametrize(("shape", "key"), CHANGED, ids=str)
-@pytest.mark.xfail(strict=True, reason="item 21: only a change of the version goes back by itself")
 def test_an_edit_that_does_not_work_goes_back_by_itself(lab: Lab, shape: str, key: str) -> None:
     assert lab.walk(shape, [edit(shape, key)], working=False) == []
+
+
+@pytest.mark.xfail(strict=True, reason="no plan asks the node whether it has the bridge that the file names")
+def test_a_bridge_that_the_node_does_not_have_is_refused_before_anything_stops(lab: Lab) -> None:
+    shape = "service proxmox systemd"
+    assert lab.walk(shape, [edit(shape, "places.home.proxmox.bridge", "mounts.0.read_only")]) == []
 
 
 # The property can fail: defects that are planted, each with an edit that shows it.
@@ -217,9 +244,8 @@ def test_an_edit_that_does_not_work_goes_back_by_itself(lab: Lab, shape: str, ke
 
 def test_a_key_that_is_accepted_and_ignored_is_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = "service proxmox systemd"
-    real = deployment.inlined
     monkeypatch.setattr(
-        deployment, "inlined", lambda spec, folder: real(spec.model_copy(update={"environment": {}}), folder)
+        deployment, "inlined", lambda spec, folder: inlined(spec.model_copy(update={"environment": {}}), folder)
     )
     [found] = lab.walk(shape, [edit(shape, "environment")])
     assert "it is accepted, and nothing changes" in found

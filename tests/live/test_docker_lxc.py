@@ -164,7 +164,16 @@ def run_the_checks_of_the_seed(shape: Shape) -> None:
     assert (note.read_text(), note.stat().st_uid) == ("from the agent\n", 110000)
     # The checks of `verify` are those of an agent in a unit, with one container instead of its processes.
     lines = {line["check"]: line["outcome"] for line in json.loads(shape.paddock("verify", "--json"))[0]["lines"]}
-    of_this_shape = {"process.container", "mounts", "egress.open", "version", "profile", "machine.memory"}
+    of_this_shape = {
+        "process.container",
+        "mounts",
+        "mount./data",
+        "mount./fast",
+        "egress.open",
+        "version",
+        "profile",
+        "machine.memory",
+    }
     assert lines.keys() == LINES - {"process.gateway"} | of_this_shape
     # The image starts as root and drops privileges itself; the code is part of the image.
     of_the_image = {"isolation.capabilities", "isolation.privileges", "files.code"}

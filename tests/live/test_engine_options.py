@@ -28,6 +28,12 @@ http.server.test(http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTP
 """
 
 
+_SETUP = """
+from setuptools import setup
+open("tiny_pip.py", "w").write("def main(): print('installed')")
+scripts = ["tiny-pip=tiny_pip:main"]
+setup(name="tiny-pip", version="1", py_modules=["tiny_pip"], entry_points={"console_scripts": scripts})
+"""
 _ASK_DOCKER = """
 import socket
 with socket.socket(socket.AF_UNIX) as docker:
@@ -114,8 +120,6 @@ def test_the_engine_reports_the_health_of_the_container(web: Host) -> None:
 @slow_proof
 def test_sudo_works_only_if_the_file_allows_it(web: Host) -> None:
     web.agent |= {"container": {**web.agent["container"], "sudo": True}}
-    web.fails_with("has no sudo: add sudo to packages:")
-    web.agent["packages"] = ["sudo"]
     first = web.id()
     web.up()
     assert web.inside("sudo -n id -u") == "0"
@@ -123,6 +127,36 @@ def test_sudo_works_only_if_the_file_allows_it(web: Host) -> None:
     web.up()
     assert web.inside("sudo -n id -u 2>/dev/null || echo refused") == "refused"
     assert web.id() == first
+
+
+@slow_proof
+def test_the_agent_installs_packages_if_its_container_is_writable(web: Host) -> None:
+    web.agent |= {"container": {**web.agent["container"], "writable": True}}
+    first = web.id()
+    web.up()
+    assert web.id() == first
+    web.inside("apt-get update -qq && apt-get install -y -qq --no-install-recommends jq >/dev/null 2>&1")
+    assert web.inside("jq --version").startswith("jq-")
+    web.agent["container"] = {**web.agent["container"], "writable": False}
+    web.up()
+    assert web.inside("jq --version").startswith("jq-"), "the container was kept"
+    assert "are you root" in web.inside("apt-get install -y -qq bc 2>&1 || true")
+
+
+@slow_proof
+def test_pip_and_npm_install_into_the_state(web: Host) -> None:
+    web.agent["packages"] = ["python3-pip"]
+    assert "install python3-pip in the container of web" in web.plan()
+    web.up()
+    web.inside(f"mkdir -p ~/tiny && cd ~/tiny && printf %s {shlex.quote(_SETUP)} >setup.py ")
+    web.inside("python3 -m pip install --no-index --no-build-isolation -q ~/tiny && tiny-pip")
+    web.root("systemctl restart paddock-home_web.container")
+    wait_for(web.runs)
+    assert web.inside("tiny-pip") == "installed"
+    assert web.inside("command -v tiny-pip") == "/data/.local/bin/tiny-pip"
+    assert web.inside("echo $NPM_CONFIG_PREFIX") == "/data/.local"
+    web.paddock("up", "--recreate")
+    assert web.inside("tiny-pip") == "installed", "another container has it too"
 
 
 @slow_proof

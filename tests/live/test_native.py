@@ -114,9 +114,12 @@ def test_two_agents_share_a_host_and_its_code(node: Node, host: str) -> None:
     listening = {each for each in node.shell(host, "ss -Hltn | awk '{print $4}'").split() if ":22" not in each}
     assert listening == {"127.0.0.1:8642", f"{host}:8700"}
 
-    # `hermes` on the machine: root and the agent's account use the agent's state, other accounts their own.
+    # `hermes` on the machine: root uses the agent's state and secrets, other accounts their own. The agent's account
+    # cannot read the secrets.
     assert "/var/lib/hermes/home/.hermes" in node.shell(host, "hermes config path </dev/null")
-    assert "/var/lib/hermes/home/.hermes" in node.shell(host, "runuser -u hermes -- hermes config path </dev/null")
+    assert node.shell(host, "hermes -z 'Say hello.' </dev/null").strip() == "ok: Say hello."
+    told = node.shell(host, "runuser -u hermes -- hermes config path 2>&1 </dev/null || true").strip()
+    assert told == "hermes of hermes needs its secrets, which only root can read: sudo hermes"
     assert "/nonexistent/.hermes" in node.shell(host, "cd / && runuser -u nobody -- hermes config path </dev/null")
     assert node.paddock(
         "exec", "hermes", "-f", path, "--", "sh", "-c", "command -v bc; command -v rg"

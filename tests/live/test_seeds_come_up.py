@@ -95,3 +95,40 @@ def test_the_container_mode_of_the_module_answers(node: Node, host: str, tmp_pat
     assert agent.ask("Say hello.") == "ok: Say hello."
     assert json.loads(agent.paddock("status", "--json"))[0]["health"] == "ok"
     agent.paddock("down")
+
+
+def test_software_that_the_agent_installed_itself_outlives_its_container(node: Node, host: str, tmp_path: Path) -> None:
+    """Seed 003, container mode: `apt`, `pip` and `npm` by the agent, which is why the seed has this mode."""
+    over = of_the_module(node, host)
+    hermes: dict[str, Any] = over["agents"]["hermes"]
+    archive = str(base_root(tmp_path / "base.tar.gz"))
+    hermes["container"] = {"base": "debian:12", "archive": archive, "writable": True}
+    hermes |= {"programs": ["node"], "packages": ["python3-pip"]}
+    agent = Translated(node, NIXOS / "container.yaml", over)
+    agent.paddock("up")
+
+    def inside(script: str) -> str:
+        return agent.node.paddock("exec", "hermes", *agent.files, "--", "sh", "-c", script).stdout.strip()
+
+    node_of_pip = "from setuptools import setup; setup(name='tiny', version='1', scripts=['tiny'])"
+    inside(f"mkdir -p ~/py ~/js && cd ~/py && printf '#!/bin/sh\necho pip\n' >tiny && echo \"{node_of_pip}\" >setup.py")
+    inside("pip3 install --no-index --no-build-isolation -q ~/py")
+    inside("""cd ~/js && printf '#!/usr/bin/env node\nconsole.log("npm")\n' >small.js && chmod +x small.js
+printf '{"name": "small", "version": "1.0.0", "bin": {"small": "small.js"}}' >package.json
+npm install -g ~/js 2>&1""")
+    inside("apt-get update -qq && apt-get install -y -qq --no-install-recommends jq >/dev/null 2>&1")
+    installed = "tiny; small; jq --version | cut -c 1-3"
+    assert inside(installed).split() == ["pip", "npm", "jq-"]
+
+    node.shell(host, "systemctl restart paddock-home_hermes.container")
+    wait_for(lambda: json.loads(agent.paddock("status", "--json"))[0]["health"] == "ok", seconds=60)
+    assert inside(installed).split() == ["pip", "npm", "jq-"]
+    hermes["settings"]["display"] = {"compact": True}
+    agent = Translated(node, NIXOS / "container.yaml", over)
+    agent.paddock("up")
+    assert inside(installed).split() == ["pip", "npm", "jq-"]
+    # In another container, what is in the state is there. The packages of the distribution are lost, as the plan says.
+    assert "lost with the container: jq" in agent.paddock("plan", "--recreate")
+    agent.paddock("up", "--recreate")
+    assert inside("tiny; command -v jq || echo none").split() == ["pip", "none"]
+    agent.paddock("down")

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from paddock.recipes import agent_from
-from paddock.recipes.hermes import providers, settings
+from paddock.recipes.hermes import checks, model_server, providers, settings
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
+from paddock.recipes.workload import Request
+from recipes.model_keys import ROWS, agent_of
 
 
 def agent(given: dict[str, Any], **keys: Any) -> HermesSpec:
@@ -135,6 +137,24 @@ OWN = {"base_url": "http://192.0.2.1/v1"}
 )
 def test_a_provider_that_hermes_can_use_is_accepted(given: dict[str, Any], keys: dict[str, Any]) -> None:
     assert mistakes(given, **keys) == []
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["says"] for row in ROWS])
+def test_check_knows_whether_a_model_has_a_name_and_a_key(row: dict[str, Any]) -> None:
+    """tests/agent/test_models.py asks Hermes itself where it sends which key."""
+    found = agent_of(row)
+    told = [f"{'.'.join(location)}: {sentence}" for location, sentence in settings.mistakes(found, found.settings)]
+    assert told == row.get("refused", [])
+    if row.get("left_alone"):
+        assert model_server.completed(found) == found.settings
+    asked = [check.question for check in checks.model(found) if check.name == "model"]
+    if "sends" in row and asked:
+        [request] = asked
+        assert isinstance(request, Request)
+        # Which variables are in a file is not known here.
+        assert request.bearer == row["sends"]["key"] or request.keyless
+        assert request.keyless is ("in_a_file" in row)
+        assert request.url == f"{row['sends']['url']}/models"
 
 
 def test_no_name_belongs_to_two_providers() -> None:

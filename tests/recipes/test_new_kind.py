@@ -34,7 +34,7 @@ agents:
     config_file: echo.yaml
     expose: {web: {address: 192.0.2.5}}
     user: {uid: 10001}
-  hermes: {kind: hermes, version: 0.19.0, place: here, gateway: hill}
+  hermes: {kind: hermes, version: 0.19.0, place: here, gateway: hill, settings: {model: m}}
 """
 
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import tarfile
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ruamel.yaml import YAML
 
-from paddock.errors import BadInput
+from paddock.errors import BadInput, PaddockError
+from paddock.guests import Guest
+from paddock.process import Result
 from paddock.recipes import agent_from
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.service import Service
 from paddock.recipes.workload import Workload
+from paddock.run.container import try_image
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.dialect import dialect_of
 from paddock.runtimes.engine.runtime import Engine
@@ -237,3 +244,55 @@ def test_the_compose_file_has_only_keys_that_both_compose_versions_know(containe
     }
     assert tree.keys() == {"services"}
     assert tree["services"]["home_hermes"].keys() <= known
+
+
+class _Image:
+    """A machine on which throwaway containers find the programs of one folder."""
+
+    name = "hive"
+
+    def __init__(self, programs: Path) -> None:
+        self._programs = programs
+
+    def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
+        argv = argv[argv.index("--entrypoint") + 1 :]
+        done = subprocess.run(
+            [argv[0], *argv[2:]], env={"PATH": str(self._programs)}, capture_output=True, text=True, check=False
+        )
+        return Result(tuple(argv), done.returncode, done.stdout, done.stderr, 0)
+
+
+@pytest.mark.parametrize(
+    ("hermes", "told"),
+    [
+        (None, "ubuntu:24.04 has no hermes in it; write base: for a distribution"),
+        ("echo 'Hermes Agent v0.19.0'", None),
+        ("echo 'ImportError: no module named yaml' >&2; exit 1", "ImportError: no module named yaml"),
+    ],
+)
+def test_an_image_is_tried_with_the_agent_in_it(tmp_path: Path, hermes: str | None, told: str | None) -> None:
+    if hermes:
+        (tmp_path / "hermes").write_text(f"#!/bin/sh\n{hermes}\n")
+        (tmp_path / "hermes").chmod(0o755)
+    spec = agent_from({**BASE, "container": {"image": "ubuntu:24.04"}})
+    engine = Engine(AgentId("home", "hermes"), spec, Path())
+    tried = pytest.raises(PaddockError, match=told) if told else nullcontext()
+    with tried:
+        try_image(cast(Guest, _Image(tmp_path)), engine.container, "ubuntu:24.04", workload_of(engine, spec))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_the_directory_of_a_volume_is_made_for_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "docker").write_text("#!/bin/sh\n")
+    (tmp_path / "docker").chmod(0o755)
+    new, old, books = (tmp_path / name for name in ("a/new", "old", "books"))
+    old.mkdir()
+    spec = spec_of(container={"volumes": [f"{new}:/new", f"{old}:/old", f"{books}:/books:ro", "cache:/cache"]})
+    engine = Engine(AgentId("home", "hermes"), spec, Path())
+    create = engine.container.files(workload_of(engine, spec))["create"]
+    script = ["sh", "-c", f"umask 077\n{create}", "create", "paddock-home_hermes", "debian:12"]
+    environment = {"PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin"}
+    subprocess.run(script, env=environment, check=True)
+    assert (new.stat().st_uid, new.stat().st_gid, new.stat().st_mode & 0o777) == (10000, 10000, 0o755)
+    assert new.parent.stat().st_uid == old.stat().st_uid == 0
+    assert not books.exists()

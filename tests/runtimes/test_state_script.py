@@ -362,3 +362,26 @@ def test_a_state_path_with_a_line_break_is_refused() -> None:
     bad = replace(WORKLOAD, state_files=(StateFile("a\nlock\t0\tb", ""),))
     with pytest.raises(ValueError, match="cannot be"):
         RUNTIME.bundle(bad, None, mounted=False)
+
+
+@as_root
+def test_apply_makes_a_directory_outside_of_the_state_for_the_agent(foreign: Lab, folder: Path) -> None:
+    desk, existing = folder / "srv/work/desk", folder / "existing"
+    existing.mkdir(mode=0o755)
+    outside = replace(WORKLOAD, directories=(str(desk), str(existing)))
+    foreign.apply(outside)
+    assert desk.stat().st_uid == UID
+    assert desk.parent.stat().st_uid == existing.stat().st_uid == 0
+    foreign.apply(outside)
+    assert desk.stat().st_uid == UID
+
+
+@as_root
+def test_apply_makes_no_directory_where_others_can_plant_a_link(foreign: Lab, folder: Path) -> None:
+    (folder / "of-someone").mkdir()
+    os.chown(folder / "of-someone", UID + 1, UID + 1)
+    with pytest.raises(CommandFailed, match=r"others can write to .*/of-someone"):
+        foreign.apply(replace(WORKLOAD, directories=(str(folder / "of-someone/below/desk"),)))
+    (folder / "link").symlink_to("/root")
+    with pytest.raises(CommandFailed, match=r"others can write to .*/link"):
+        foreign.apply(replace(WORKLOAD, directories=(str(folder / "link/desk"),)))

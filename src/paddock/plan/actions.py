@@ -88,6 +88,11 @@ class ClaimState:
 
 
 @frozen
+class AwaitPackages:
+    """Wait until the start of the agent's container has installed the packages that it lacks."""
+
+
+@frozen
 class AwaitAnswer:
     """Wait until the agent is healthy, then verify it."""
 
@@ -231,6 +236,7 @@ AgentAction = (
     | GoBack
     | ClaimState
     | AwaitAnswer
+    | AwaitPackages
     | RenameAgent
     | RemoveAgent
     | StartEngine

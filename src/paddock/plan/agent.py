@@ -265,6 +265,8 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         action_ = ApplyBundle(want.bundle_id)
         yield Step("agent.configure", f"configure {agent}", reason, action_, risk, Phase.AGENT)
+        if want.container and want.container.packages:
+            yield container.packages_step(agent, want.container)
     elif seen.account_open:  # otherwise configuring closes it
         yield account.close(agent, seen)
     changed = reason or seen.account_open or lacks_code or seen.kept_aside or seen.goes_back or seen.unproven

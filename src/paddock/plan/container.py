@@ -8,7 +8,15 @@ from typing import Final, Self
 
 from paddock.frozen import frozen
 from paddock.plan import image
-from paddock.plan.actions import CreateContainer, GetImage, PullImage, RemoveContainer, StartEngine, TryImage
+from paddock.plan.actions import (
+    AwaitPackages,
+    CreateContainer,
+    GetImage,
+    PullImage,
+    RemoveContainer,
+    StartEngine,
+    TryImage,
+)
 from paddock.plan.image import ImagesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
 
@@ -54,6 +62,7 @@ class ContainerWant:
     renew: bool = False  # a container of an older image is recreated
     without_root: bool = False  # the engine runs in an account, without root
     name: str = ""
+    packages: Sequence[str] = ()  # of the distribution, which the container's start installs
 
     @property
     def pulls(self) -> bool:
@@ -199,6 +208,13 @@ def create_steps(
         action = CreateContainer(bundle_id, replaces=True)
         title = f"recreate the container of {agent}"
         yield Step("container.recreate", title, reason, action, Risk.RECREATES, Phase.AGENT)
+
+
+def packages_step(agent: str, want: ContainerWant) -> Step:
+    """Return the step that waits for the packages of a container that was started."""
+    title = f"install {', '.join(want.packages)} in the container of {agent}"
+    reason = "its start installs those that it lacks"
+    return Step("container.packages", title, reason, AwaitPackages(), phase=Phase.AGENT)
 
 
 def _why_recreate(want: ContainerWant, seen: ContainerSeen, moved: str) -> str | None:

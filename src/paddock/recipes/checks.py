@@ -37,6 +37,7 @@ class WriteInto:
     """Check that the agent can write to a folder."""
 
     folder: str
+    or_file: bool = False  # whether something else than a folder may be there, which is not written to
 
 
 @frozen

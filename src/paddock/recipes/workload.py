@@ -103,6 +103,7 @@ class ImageContract:
     """How to run an image that contains the agent's code: it starts as root and switches to an account itself."""
 
     argv: Sequence[str]  # arguments of its entrypoint
+    proof: Sequence[str]  # a program of the image that ends with 0 if the code runs; it writes nothing
     state: Mapping[str, str]  # where directories of Paths.home are mounted, by their names
     home: str  # home of the account that it switches to
     uid: str  # name of the variable with the account's user id
@@ -147,6 +148,7 @@ class Request:
     body: Mapping[str, Any] | Sequence[Any] | None = None
     seconds: float = 10.0
     login: bool = False  # whether the secret may be NAME:PASSWORD, which is sent as such
+    keyless: bool = False  # whether it is sent without the secret if the agent has none of this name
 
 
 @frozen

@@ -19,6 +19,7 @@ from paddock.plan.actions import (
     AgentAction,
     ApplyBundle,
     AwaitAnswer,
+    AwaitPackages,
     CheckDestination,
     CheckMounts,
     CheckRootSize,
@@ -72,6 +73,8 @@ from paddock.runtimes.engine.container import AgentContainer
 from paddock.secret import mask
 from paddock.visible import lines, one_line
 
+_STOPPED_LOOKS: Final = 2  # after which a container that should run is taken for failed
+_PACKAGES_SECONDS: Final = 900  # for the packages of a container, which come from the distribution's mirrors
 # Actions during which a person sees the newest line of what their programs print.
 _LONG: Final = (InstallContents, InstallPackages, InstallCode, GetImage, PullImage, TryImage, CreateContainer)
 _LOG_LINES: Final = 8
@@ -129,6 +132,8 @@ class OnMachine:
                 _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
             case GoBack(bundle_id):
                 self._go_back(agent, reach(), bundle_id)
+            case AwaitPackages():
+                _await_packages(agent, reach())
             case ClaimState():
                 claim_state(agent, reach())
             case AwaitAnswer():
@@ -290,6 +295,26 @@ def _try_image(agent: Resolved, guest: Guest, container: AgentContainer) -> str:
     image = _usable_image(agent, guest, container)
     try_image(guest, container, image, agent.workload)
     return image
+
+
+def _await_packages(agent: Located, guest: Guest) -> None:
+    """Wait until the packages of the agent's container are installed; its start does that, before the agent runs."""
+    container = agent.runtime.container
+    if container is None:
+        return
+    wait, stopped = Wait(_PACKAGES_SECONDS), 0
+    while not guest.run(container.prepared()).ok:
+        found = _observed(agent, guest)
+        # Between two starts a unit is not active for a moment.
+        stopped = 0 if found.active else stopped + 1
+        if stopped > _STOPPED_LOOKS or wait.is_over:
+            said = found.said or guest.run(container.last_words()).out.strip()
+            raise PaddockError(
+                f"{', '.join(container.packages)} could not be installed in the container of {agent.name}:"
+                f" {one_line(said.removeprefix('paddock: '))}",
+                hint=f"`paddock logs {agent.name}` shows more",
+            )
+        clock.sleep(1)
 
 
 def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces: bool) -> None:

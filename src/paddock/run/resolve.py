@@ -192,6 +192,7 @@ class Resolved(Located):
             data=None if self.place.traits.keeps_machine else has_data_volume,
             without_root=self.without_root,
             name=container.name,
+            packages=container.packages,
         )
 
 

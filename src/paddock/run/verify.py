@@ -10,7 +10,7 @@ from typing import Any, Final, overload
 from urllib.parse import urlsplit
 
 from paddock import clock
-from paddock.checks import asked, egress, judge, sockets
+from paddock.checks import asked, egress, judge, mounted, sockets
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.look import RuntimeArgvs, look, question
 from paddock.checks.subject import Subject
@@ -235,6 +235,7 @@ def _subject(agent: Resolved) -> Subject:
             *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
             *agent.recipe.checks(agent.configured, agent.name, agent.runtime.inside),
             *sockets.checks(agent.spec.container.sockets),
+            *mounted.checks(agent.spec),
             *egress.checks(str(agent.id), agent.spec.network, agent.workload.reaches, agent.neighbours),
         ],
         confined=agent.runtime.confines,

@@ -69,6 +69,36 @@ same_to_agent() { # PATH
     as_agent sh -c 'cd "$1" && [ -f "$2" ] && [ ! -L "$2" ] && timeout 10 cmp -s -- "$2" -' paddock "$HOME_DIR" "$1"
 }
 
+make_folder() { # PATH; an absolute one is not in the state
+    # shellcheck disable=SC2016 # the agent's shell expands it
+    if as_agent sh -c 'umask 077 && cd "$1" && mkdir -p -- "$2"' paddock "$HOME_DIR" "$1" 2>"$root/said"; then
+        rm -f "$root/said"
+    elif [ -n "$OWNER" ] && [ "${1#/}" != "$1" ] && [ ! -e "$1" ] && [ ! -L "$1" ]; then
+        rm -f "$root/said"
+        expect_root_above "$1"
+        (umask 022 && mkdir -p -- "${1%/*}" && mkdir -- "$1" && chown -h "$OWNER" -- "$1")
+    else
+        cat "$root/said" >&2 && exit 1
+    fi
+}
+
+# Root would follow the link of a user who can write there. In a sticky directory nobody can replace an entry of root's.
+expect_root_above() { # PATH
+    above=$1
+    while below=$above above=${above%/*} && [ -n "$above" ]; do
+        [ -e "$above" ] || [ -L "$above" ] || continue
+        case "$(stat -c '%u %A' -- "$above")" in
+            0\ d????-??-?) ;;
+            0\ d????????[tT]) [ "$(stat -c %u -- "$below" 2>/dev/null)" = 0 ] || refuse_above "$1" "$above" ;;
+            *) refuse_above "$1" "$above" ;;
+        esac
+    done
+}
+
+refuse_above() { # PATH DIRECTORY
+    fail 78 "$1 cannot be made for the agent, because others can write to $2: make it, and give it to uid ${OWNER%:*}"
+}
+
 # A seeded file is what the agent has learned, from its first start on. A person who changes the text has to know.
 seed() { # PATH CONTENT
     if missing_to_agent "$1"; then
@@ -191,7 +221,7 @@ write_state_files() {
         case "$verb" in
             hold) [ "$path" = . ] || make_and_hold "$HOME_DIR/$path" ;;
             lock) lock "$HOME_DIR/$path" "$sources/$source" ;;
-            folder) as_agent sh -c 'umask 077 && cd "$1" && mkdir -p -- "$2"' paddock "$HOME_DIR" "$path" ;;
+            folder) make_folder "$path" ;;
             plant) write_as_agent "$path" <"$sources/$source" ;;
             seed) seed "$path" "$sources/$source" ;;
             secret-plant)

@@ -11,6 +11,7 @@ from paddock.spec.kinds import Mistake
 
 _DECIDED_BY_EVERY_IMAGE: Final = {
     "packages": "the image brings its own packages; use an image that has these, or write base: instead of image:",
+    "container.writable": "the image drops from root to the agent's account by itself; write base: instead of image:",
     "container.sudo": "the image drops from root to the agent's account by itself; write base: instead of image:",
 }
 

@@ -38,11 +38,12 @@ def mistakes(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
 
 def _container(agent: AgentSpec) -> Iterator[Mistake]:
     container = agent.container
-    if container.sudo:
-        yield (
-            ("container", "sudo"),
-            f"egress filters the agent's account, not root in its container: remove sudo, {_OTHERWISE}",
-        )
+    for key in ("sudo", "writable"):
+        if getattr(container, key):
+            yield (
+                ("container", key),
+                f"egress filters the agent's account, not root in its container: remove {key}, {_OTHERWISE}",
+            )
     for option in undermining(container.options):
         yield ("container", "options"), f"{option} would let the agent avoid egress: remove it, {_OTHERWISE}"
     for at, volume in enumerate(container.volumes):

@@ -259,6 +259,16 @@ class ContainerSpec(Model):
     )
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")
     sudo: bool = Field(False, description="whether the agent may become root inside the container")
+    writable: bool = Field(
+        False,
+        description="whether the agent may install packages of the distribution (apt, dnf) in the container; it becomes"
+        " root inside for that, which outside is the machine's root, behind the engine's confinement only",
+    )
+
+    @property
+    def may_become_root(self) -> bool:
+        """Whether the agent may become root inside the container."""
+        return self.sudo or self.writable
 
     @property
     def sockets(self) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Final
 
 from paddock.spec.agent import AgentSpec
@@ -22,6 +23,8 @@ def mistakes(agent: AgentSpec, state: str | None, states: Mapping[str, str]) -> 
 
     ``state`` is the path of its state; ``states`` maps the states on its host to their agents.
     """
+    if wrong := wrong_directory(agent, state):
+        yield ("working_directory",), wrong
     inside = dict(_in_its_container(agent))
     own = {state: "the agent's own state"} if state else {}
     for number, mount in enumerate(agent.mounts):
@@ -38,6 +41,25 @@ def mistakes(agent: AgentSpec, state: str | None, states: Mapping[str, str]) -> 
     for number, volume in enumerate(agent.container.volumes):
         for sentence in _volume(agent, volume, inside, states):
             yield ("container", "volumes", str(number)), sentence
+
+
+def wrong_directory(agent: AgentSpec, state: str | None) -> str | None:
+    """Return why `up` could not make the working directory, or None. Links are resolved on the machine only."""
+    path = agent.working_directory
+    if not path.startswith("/"):
+        return None
+    inside = [folder for folder, _ in _in_its_container(agent)]
+    if agent.runtime.is_engine:
+        given = [mount.path for mount in agent.mounts] + [each.split(":")[1] for each in agent.container.volumes]
+        # Of the paths of the state, the first is the agent's home.
+        if any(within(path, each) for each in (*inside[:1], *given)):
+            return None
+        return f"write a path below the agent's home ({PurePosixPath(path).name}), or below a mount"
+    if state and overlap(path, state) and not within(path, f"{state}/home"):
+        rest = PurePosixPath(path).relative_to(state) if within(path, state) else PurePosixPath()
+        below = str(rest) if rest.parts and rest.parts[0] != ".paddock" else "workspace"
+        return f"{state} belongs to root, and the agent's home is {state}/home; write {below}, which is below it"
+    return hidden_by(path, {}, itself=False)
 
 
 def _volume(agent: AgentSpec, volume: str, inside: Mapping[str, str], states: Mapping[str, str]) -> Iterator[str]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from paddock.recipes.checks import Attempt, Check, Databases, ReadFile
+from paddock.recipes.hermes import model_server
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Answer, Request, Verdict
 from paddock.visible import lines, one_line
 
@@ -177,14 +179,16 @@ def _sound(found: Mapping[str, str]) -> Verdict:
     )
 
 
-def model(settings: Mapping[str, Any]) -> Iterator[Check]:
+def model(agent: HermesSpec) -> Iterator[Check]:
     """Yield checks that the model server, asked from the agent's machine, accepts the key and offers the model."""
+    settings = model_server.completed(agent)
     short = settings.get("model")
     default = short if isinstance(short, str) else _section(settings, "model").get("default")
-    endpoint = _endpoint(settings)
+    endpoint = _endpoint(settings, model_server.key_of_hermes(agent))
     if endpoint is None:
         return
-    request = Request("GET", f"{endpoint.url.rstrip('/')}/models", endpoint.key, seconds=10)
+    keyless = endpoint.key is not None and not model_server.is_sure(agent, endpoint.key)
+    request = Request("GET", f"{endpoint.url.rstrip('/')}/models", endpoint.key, seconds=10, keyless=keyless)
     needs = f"accepts {endpoint.key}" if endpoint.key else "needs no key"
     hint = f"check that the server runs at this address and {needs}"
     yield Check("model", request, lambda answer: _accepts_the_key(answer, endpoint), hint)
@@ -193,17 +197,20 @@ def model(settings: Mapping[str, Any]) -> Iterator[Check]:
         yield Check("model.offered", request, lambda answer: _offered(answer, default), hint, needs="model")
 
 
-def _endpoint(settings: Mapping[str, Any]) -> Endpoint | None:
-    """Return the model server in the settings; None if it is one of Hermes' built-in providers."""
+def _endpoint(settings: Mapping[str, Any], derived: str | None) -> Endpoint | None:
+    """Return the model server in the settings; None if it is one of Hermes' built-in providers.
+
+    ``derived`` is the variable with the key of a server that the settings name by its URL alone.
+    """
     model = _section(settings, "model")
     name = str(model.get("provider", "")).removeprefix("custom:")
     provider = _section(settings, "providers").get(name)
     if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
         key = provider.get("key_env")
         return Endpoint(provider["base_url"], key if isinstance(key, str) else None)
-    if name == "custom" and isinstance(model.get("base_url"), str):
+    if model_server.is_named_by_url(settings) and model.get("provider") not in (None, "", "auto"):
         key = str(model.get("api_key", ""))
-        return Endpoint(model["base_url"], key[2:-1] if key.startswith("${") else None)
+        return Endpoint(model["base_url"], key[2:-1] if key.startswith("${") else derived)
     return None
 
 

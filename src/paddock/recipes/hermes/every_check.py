@@ -27,7 +27,7 @@ def every_check(agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         *checks.messaging(name, hermes_home, frozenset(connectors.names(agent))),
         *connector_checks.proofs(agent),
         *mcp_checks.checks(agent, name, hermes_home),
-        *checks.model(agent.settings),
+        *checks.model(agent),
         checks.databases(name, hermes_home),
         *managed_by_us,
         *(checks.dashboard(name, agent.url("dashboard")) if agent.dashboard.enabled else ()),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from paddock.errors import BadInput
-from paddock.recipes.hermes import programs
+from paddock.recipes.hermes import model_server, programs
 from paddock.recipes.hermes.connector_spec import ApiServerSpec, ConnectorsSpec
 from paddock.recipes.hermes.spec import DashboardSpec, HermesSpec, Managed
 from paddock.recipes.model_gateway import ModelServer
@@ -45,7 +45,7 @@ def copy(agent: HermesSpec, extras: Sequence[str], model: str | None, ports: Map
         _check_own_model(agent)
     api = agent.connectors.api_server
     settings = {key: agent.settings[key] for key in _KEPT if key in agent.settings} | _PINNED
-    own: dict[str, Any] = {key: agent.settings[key] for key in _MODEL_KEYS if key in agent.settings}
+    own = _of_its_model(agent)
     return agent.model_copy(
         update={
             "settings": merged(settings, own if model is None else _standing_in(model)),
@@ -73,7 +73,7 @@ def copy(agent: HermesSpec, extras: Sequence[str], model: str | None, ports: Map
 
 def _check_own_model(agent: HermesSpec) -> None:
     """Refuse a model that a copy could not use: its address is not known, or its key is not a secret of the file."""
-    own: dict[str, Any] = {key: agent.settings[key] for key in _MODEL_KEYS if key in agent.settings}
+    own = _of_its_model(agent)
     if agent.gateway is None and not named_in(own):
         raise BadInput(
             "the file has no URL of the agent's model, so a copy can be closed to it only with everything else",
@@ -85,6 +85,11 @@ def _check_own_model(agent: HermesSpec) -> None:
             f"{', '.join(lacking)}, the key of the agent's model, is not under secrets",
             hint="leave out --real-model; a copy gets no variables of environment_files",
         )
+
+
+def _of_its_model(agent: HermesSpec) -> dict[str, Any]:
+    settings = model_server.completed(agent)
+    return {key: settings[key] for key in _MODEL_KEYS if key in settings}
 
 
 def _standing_in(url: str) -> dict[str, Any]:

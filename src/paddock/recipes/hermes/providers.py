@@ -92,6 +92,20 @@ ENDPOINTS: Final[Mapping[str, str]] = {
     "huggingface": "https://router.huggingface.co/v1",
 }
 _NAMES: Final = {alias: name for name, each in PROVIDERS.items() for alias in (name, *each.aliases)}
+# Hermes has no model of its own for these (hermes_cli/models.py).
+_WITHOUT_A_MODEL: Final = (
+    *(
+        "custom",
+        "qwen-oauth",
+        "lmstudio",
+        "ollama-cloud",
+        "azure-foundry",
+        "deepinfra",
+        "fireworks",
+        "upstage",
+        "vertex",
+    ),
+)
 _WORDS: Final = ("auto", "moa")  # not providers: Hermes chooses one, or asks several
 _KNOWN: Final = ((0, 18), (0, 19))  # the versions that the table is about
 
@@ -120,6 +134,11 @@ def named() -> list[NamedProvider]:
     return [NamedProvider(name, ENDPOINTS.get(name), PROVIDERS[name].keys[0]) for name in names]
 
 
+def has_a_model(name: str) -> bool:
+    """Return whether Hermes chooses a model of this provider if the settings name none."""
+    return known_as(name) in PROVIDERS and known_as(name) not in _WITHOUT_A_MODEL
+
+
 def known_as(name: str) -> str:
     """Return Hermes' own name of a provider; other names are returned as they are."""
     plain = name.strip().lower()
@@ -143,7 +162,7 @@ def extras(agent: HermesSpec) -> Iterator[str]:
 def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
     """Yield the providers that Hermes does not know, or that it would use in another way than the settings say."""
     found = versions.version_of(agent)
-    own = _own_names(settings)
+    names = own_names(settings)
     for location, part in _parts(settings):
         name = part.get("provider")
         if not isinstance(name, str) or location[0] not in _ANSWERING:
@@ -151,9 +170,9 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake
         at = (*location, "provider")
         provider = PROVIDERS.get(known_as(name))
         plain = name.strip().lower()
-        if plain in own and plain in PROVIDERS and plain != "custom":
+        if plain in names and plain in PROVIDERS and plain != "custom":
             yield at, f"Hermes has a provider {plain} of its own and would not read providers.{plain}: rename yours"
-        elif provider is None and found and found[:2] in _KNOWN and plain not in {*own, *_WORDS} and ":" not in plain:
+        elif provider is None and found and found[:2] in _KNOWN and plain not in {*names, *_WORDS} and ":" not in plain:
             yield at, f"Hermes has no provider {plain}: {_instead(plain)}"
         elif provider and found and found < provider.since:
             yield at, f"Hermes has this provider since version {'.'.join(map(str, provider.since))}"
@@ -209,13 +228,27 @@ def _chosen_by_key(agent: HermesSpec) -> Iterator[str]:
         yield from (name for name, each in PROVIDERS.items() if not agent.secrets.keys().isdisjoint(each.keys))
 
 
-def _own_names(settings: Mapping[str, Any]) -> set[str]:
+def own(settings: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Return the file's own provider of a name, as it is written under ``model.provider``."""
+    plain = name.strip().lower().replace(" ", "-")
+    found = dict(_own(settings))
+    return found.get(plain) or found.get(plain.removeprefix("custom:"))
+
+
+def own_names(settings: Mapping[str, Any]) -> set[str]:
     """Return the names of the file's own providers, as Hermes compares them."""
+    return {name for name, _ in _own(settings)}
+
+
+def _own(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     new, old = settings.get("providers"), settings.get("custom_providers")
-    providers, older = new if isinstance(new, dict) else {}, old if isinstance(old, list) else []
-    names, entries = [*providers], [*providers.values(), *older]
-    names += [each["name"] for each in entries if isinstance(each, dict) and isinstance(each.get("name"), str)]
-    return {str(name).strip().lower().replace(" ", "-") for name in names}
+    entries = [*new.items()] if isinstance(new, dict) else []
+    entries += [(None, each) for each in old] if isinstance(old, list) else []
+    for key, entry in entries:
+        given = entry if isinstance(entry, dict) else {}
+        for name in (key, given.get("name")):
+            if name is not None:
+                yield str(name).strip().lower().replace(" ", "-"), given
 
 
 def _parts(settings: Mapping[str, Any]) -> Iterator[tuple[Location, Mapping[str, Any]]]:

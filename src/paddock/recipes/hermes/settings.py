@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from paddock.recipes.hermes import providers, terminal
+from paddock.recipes.hermes import model_server, providers, terminal
 from paddock.recipes.hermes.providers import PROVIDERS, Provider, known_as
-from paddock.recipes.hermes.spec import HermesSpec
+from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.spec.kinds import Mistake
 from paddock.spec.tree import Location, Tree, texts
 
@@ -98,7 +98,11 @@ def _provider(location: Location, provider: Any) -> Iterator[Mistake]:
     for key, kind in _TYPES_OF_A_PROVIDER.items():
         if provider.get(key) is not None and not isinstance(provider[key], kind):
             yield (*location, key), f"must be {_NAMES[kind]}"
-    url = provider.get("base_url")
+    yield from _url(location, provider)
+
+
+def _url(location: Location, part: Mapping[str, Any]) -> Iterator[Mistake]:
+    url = part.get("base_url")
     if isinstance(url, str) and not re.match(r"(https?://|\$\{)", url):
         yield (*location, "base_url"), "must begin with http:// or https://"
 
@@ -111,6 +115,11 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
             ("model", "key_env"),
             "Hermes does not read key_env here; write providers: {NAME: {base_url: …, key_env: …}}",
         )
+    yield from _url(("model",), model)
+    # With `pinned`, the agent may choose a model.
+    if agent.managed is Managed.STRICT and agent.model_gateway is None and _lacks_a_name(settings):
+        sentence = "the name of the model is missing; write default: MODEL, a name that the server offers"
+        yield ("model", "default"), sentence
     if not isinstance(provider, str):
         return
     own = _mapping(settings, "providers")
@@ -129,6 +138,20 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
         elsewhere = agent.environment_files or agent.auth or provider in own
         if keys and not elsewhere and agent.secrets.keys().isdisjoint(keys):
             yield at, f"needs {' or '.join(keys)} under secrets"
+
+
+def _lacks_a_name(settings: Mapping[str, Any]) -> bool:
+    """Return whether neither the settings nor Hermes choose a model of the server that they name."""
+    model = _mapping(settings, "model")
+    provider = model.get("provider")
+    if model.get("default") or model.get("model"):
+        return False
+    if not isinstance(provider, str) or model_server.is_named_by_url(settings):
+        return model_server.is_named_by_url(settings)
+    found = providers.own(settings, provider)
+    if found is None:
+        return not providers.has_a_model(provider) and known_as(provider) in PROVIDERS
+    return not (found.get("default_model") or found.get("model"))
 
 
 def _mapping(settings: Mapping[str, Any], key: str) -> Mapping[str, Any]:

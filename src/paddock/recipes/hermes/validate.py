@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from paddock.recipes.hermes import connector_rules, documents, mcp, settings, versions
-from paddock.recipes.hermes.spec import HermesSpec, Skills
+from paddock.recipes.hermes.spec import HermesSpec, Managed, Skills
 from paddock.spec.agent import RuntimeName
 from paddock.spec.kinds import FileView, Mistake
 
@@ -69,6 +69,10 @@ def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
         kinds = " or ".join(kind for kind, each in file.kinds.items() if each.model.models_port)
         yield ("gateway",), f"{name!r} is not an agent of kind {kinds} in this file ({known})"
         return
+    model = agent.settings.get("model")
+    named = (model.get("default") or model.get("model")) if isinstance(model, dict) else model
+    if not named and agent.managed is Managed.STRICT:
+        yield ("gateway",), f"needs settings: {{model: {{default: MODEL}}}}, the name of a model of {name}"
     server = file.agents[name]
     if server.models_port in server.expose or not {agent.place, server.place} <= file.places.keys():
         return

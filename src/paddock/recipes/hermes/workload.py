@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from paddock.recipes.documents import beyond_home, working_directory
-from paddock.recipes.hermes import connectors, document_files, managed, shims, terminal, versions
+from paddock.recipes.hermes import connectors, document_files, managed, model_server, shims, terminal, versions
 from paddock.recipes.hermes.spec import API_KEY, HOME, HermesSpec, Managed
 from paddock.recipes.reaches import named_in
 from paddock.recipes.workload import ImageContract, Paths, Process, Program, SecretFile, Workload
@@ -38,7 +38,7 @@ def workload(agent: HermesSpec, paths: Paths, tree: str, *, browser: str) -> Wor
         **agent.environment,
     }
     ours = {"_config_version": traits.config_version, **_ALWAYS}
-    given = terminal.with_directory(agent.settings, directory)
+    given = terminal.with_directory(model_server.completed(agent), directory)
     config = merged(merged(ours, given), connectors.settings(agent))
     messaging = Process(
         name="gateway",
@@ -110,6 +110,7 @@ def _official_image(agent: HermesSpec, paths: Paths, drain_seconds: int) -> Imag
     return ImageContract(
         # Its own supervisor would restart the process without the runtime's knowledge.
         argv=("gateway", "run", "--no-supervise", *agent.service.args),
+        proof=("hermes", "--version"),
         state={HOME: state},
         # The messaging process writes it at each start. By one from before, the image would start a second process.
         forgotten=(f"{state}/gateway_state.json",),

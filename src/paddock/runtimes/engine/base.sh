@@ -27,6 +27,8 @@ add_python() { # VERSION...
     "$ENGINE" run --name "$CONTAINER.layer" --label "paddock.layer=$AGENT" --network host --entrypoint /bin/sh "$IMAGE" \
         -c "$program
 look \"\$@\" || exit 69
+# The agent may install packages of Python.
+python3 -m pip --version >/dev/null 2>&1 || install_packages python3-pip || exit 1
 clean_packages" paddock "$@" >/dev/null || code=$?
     if [ "$code" = 0 ]; then
         "$ENGINE" commit --change 'ENTRYPOINT []' --change 'CMD ["/bin/sh"]' \

@@ -29,6 +29,14 @@ from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 _NO_NEW: Final = "no-new-privileges"
+# Without network and state: what runs in the image, and not whether it is configured well.
+_TRIED: Final = """\
+{proof} >/dev/null && exit
+code=$?
+[ "$code" != 127 ] || {{ echo {absent} >&2 && exit 78; }}
+exit "$code"
+"""
+_PREPARED: Final = "/dev/shm/paddock-prepared"  # noqa: S108 # empty at each start; start.sh makes it before the agent runs
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
 
@@ -112,9 +120,12 @@ class AgentContainer:
         return Throwaway(machine, self.engine.program, image, self.units.paths.code.rpartition("/")[0])
 
     def trial(self, machine: Guest, image: str, workload: Workload) -> None:
-        """Create the agent's account in a throwaway container of an image, to see that the image can be used."""
-        program = ":"
-        if not self.brings_code:
+        """Try in a throwaway container of an image that it has the agent's code, or that the code can run in it."""
+        if self.brings_code:
+            absent = f"paddock: {self.image.name} has no {self.spec.kind} in it; write base: for a distribution"
+            proof = shlex.join(self.contract(workload).proof)
+            program = _TRIED.format(proof=proof, absent=shlex.quote(absent))
+        else:
             variables = "".join(f"{name}={quote(value)}\n" for name, value in self.variables(workload).items())
             program = variables + text("engine/trial.sh")
         sample = Throwaway(machine, self.engine.program, image, folder=None)
@@ -130,6 +141,21 @@ class AgentContainer:
         arguments.append(former_ids(self.units.formers))
         return script("engine/create.sh", arguments)
 
+    @property
+    def packages(self) -> Sequence[str]:
+        """The packages of the distribution that the container's start installs."""
+        if self.brings_code:
+            return ()
+        return list(dict.fromkeys([*self.spec.packages, *(["sudo"] if self.spec.container.may_become_root else [])]))
+
+    def prepared(self) -> Sequence[str]:
+        """Return the argv that succeeds when the start of the container has installed its packages."""
+        return [self.engine.program, "exec", self.name, "test", "-e", _PREPARED]
+
+    def last_words(self) -> Sequence[str]:
+        """Return the argv that prints the last line of the container's log."""
+        return ["sh", "-c", '"$1" logs --tail 1 "$2" 2>&1', "paddock", self.engine.program, self.name]
+
     def pull(self) -> Sequence[str]:
         """Return the argv that pulls the image and reports it, beside the image that the container runs."""
         variables = [f"ENGINE={self.engine.program}", f"CONTAINER={self.name}"]
@@ -144,7 +170,7 @@ class AgentContainer:
     def variables(self, workload: Workload) -> dict[str, str]:
         """Return the variables that the scripts in the container and on the machine read."""
         container, user = self.spec.container, self.spec.user
-        sudo = container.sudo and not self.brings_code
+        sudo = container.may_become_root and not self.brings_code
         home = self.contract(workload).home if self.brings_code else f"/home/{user.name}"
         return {
             "ENGINE": self.engine.program,
@@ -158,7 +184,7 @@ class AgentContainer:
             "USER_GID": str(self.gid),
             "ACCOUNT_HOME": home,
             "DATA": self.inside.home,
-            "PACKAGES": " ".join(self.spec.packages),
+            "PACKAGES": " ".join(self.packages),
             "SOCKETS": " ".join(container.sockets),
             "SUDO": "yes" if sudo else "",
             "CONFINED": "" if sudo else _CONFINED,
@@ -233,12 +259,23 @@ class AgentContainer:
             f"[ -d {folder} ] || {{ echo there is no directory {folder} on this machine to mount >&2 && exit 78; }}\n"
             for folder in (shlex.quote(mount.host) for mount in self.spec.mounts)
         )
+        checks += "".join(self._made(volume) for volume in self.spec.container.volumes)
         head = (
             "# create NAME IMAGE ENTRYPOINT...: creates the container; ENTRYPOINT is that of the image.\n"
             "name=$1 image=$2\nshift 2\n"
         )
         start = shlex.quote(f"{etc}/start")
         return f'{head}{checks}exec {engine.program} create --name "$name" {shlex.join(words)} "$image" {start} "$@"\n'
+
+    def _made(self, volume: str) -> str:
+        """Return the line that makes the directory of a volume. The engine would make one of root's, or fail."""
+        host, path, *mode = volume.split(":")
+        if not host.startswith("/") or path in self.spec.container.sockets or mode == ["ro"]:
+            return ""
+        above, folder = shlex.quote(host.rpartition("/")[0] or "/"), shlex.quote(host)
+        # In a container without root the agent is the account itself.
+        owner = "" if self.engine.users else f" && chown -h {self.spec.user.uid}:{self.gid} {folder}"
+        return f"[ -e {folder} ] || (umask 022 && mkdir -p {above} && mkdir {folder}{owner}) || exit 78\n"
 
     def _compose(self, workload: Workload) -> str:
         container, engine, etc = self.spec.container, self.engine, self.units.paths.etc

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from paddock.frozen import frozen
 from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
@@ -21,6 +22,9 @@ from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
+
+# The programs that install packages of a distribution, which need root.
+_INSTALLERS: Final = ("apt", "apt-get", "dnf", "dpkg")
 
 
 @frozen
@@ -76,9 +80,11 @@ class Engine:
         neighbours: Sequence[str] = (),
     ) -> Bundle:
         container = self.container
+        below, beyond = self._directories(workload)
+        workload = replace(workload, directories=below)
         if not container.brings_code:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
-            start, processes = "engine/start.sh", {each.name: _program(each) for each in rendered.processes}
+            start, processes = "engine/start.sh", {each.name: _program(each, beyond) for each in rendered.processes}
         else:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
@@ -103,11 +109,23 @@ class Engine:
             f"programs/{program.name}": BundleFile(self._command(program), executable=True)
             for program in rendered.programs
         }
+        if self.spec.container.writable:
+            commands |= {f"bin/{name}": BundleFile(_as_root(name), executable=True) for name in _INSTALLERS}
         return Bundle({**framed.files, **{path: BundleFile(content) for path, content in files.items()}, **commands})
 
+    def _directories(self, workload: Workload) -> tuple[list[str], list[str]]:
+        """Return the workload's directories below the home, and those that are elsewhere in the container."""
+        home = f"{self.container.inside.home}/"
+        own = [each.removeprefix(home) for each in workload.directories]
+        return [each for each in own if not each.startswith("/")], [each for each in own if each.startswith("/")]
+
     def _at_home(self, process: Process) -> Process:
-        # HOME is in the container's own layer, so that software installed there stays with the container.
-        return replace(process, environment={**process.environment, "HOME": f"/home/{self.spec.user.name}"})
+        # HOME is in the container's own layer. What pip and npm install is in the state: another container has it too.
+        own = f"{self.container.inside.home}/.local"
+        installing = {"PYTHONUSERBASE": own, "NPM_CONFIG_PREFIX": own, "PIP_BREAK_SYSTEM_PACKAGES": "1"}
+        environment = {**installing, **process.environment, "HOME": f"/home/{self.spec.user.name}"}
+        path = dict.fromkeys([f"{self.paths.etc}/bin", *process.path, f"{own}/bin"])
+        return replace(process, environment=environment, path=tuple(path))
 
     def _as_image(self, contract: ImageContract, process: Process) -> Process:
         kept = {name: value for name, value in process.environment.items() if name not in contract.own}
@@ -152,7 +170,7 @@ class Engine:
     def confines(self) -> frozenset[Isolation]:
         account = frozenset() if self.home else frozenset({Isolation.ACCOUNT})
         own = account | {Isolation.SYSTEM_CALLS, Isolation.PROC, Isolation.SYS}
-        if self.container.brings_code or self.spec.container.sudo:
+        if self.container.brings_code or self.spec.container.may_become_root:
             return own
         return own | {Isolation.CAPABILITIES, Isolation.PRIVILEGES}
 
@@ -177,14 +195,20 @@ class Engine:
         return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
 
 
+def _as_root(name: str) -> str:
+    """Return the program of the agent that runs one of the distribution as root of the container."""
+    return f'#!/bin/sh\nexec sudo -- /usr/bin/{name} "$@"\n'
+
+
 def _main(contract: ImageContract) -> str:
     """Return the end of the script that becomes the image's entrypoint."""
     removed = f"rm -f -- {shlex.join(contract.forgotten)} || true\n" if contract.forgotten else ""
     return f'{removed}exec "$@" {shlex.join(contract.argv)}\n'
 
 
-def _program(process: Process) -> str:
-    """Return the script that starts a process as the agent's account."""
+def _program(process: Process, directories: Sequence[str]) -> str:
+    """Return the script that starts a process as the agent's account, which makes the directories first."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
     path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
-    return f"{exports}{path}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
+    made = f"mkdir -p -- {shlex.join(directories)}\n" if directories else ""
+    return f"{exports}{path}{made}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"

@@ -62,6 +62,7 @@ HOME_DIR=$DATA list=$here/state/list
 repair_ownership
 have_packages
 allow_sudo
+: >/dev/shm/paddock-prepared # `up` waits for it
 
 pids=
 trap 'kill -TERM $pids 2>/dev/null || true' TERM INT

@@ -231,22 +231,18 @@ class Systemd:
         return ["journalctl", "--quiet", "--no-pager", *unit, "--lines", str(lines), *follows]
 
     def _program(self, program: Program) -> str:
-        """Return the script of a command: root and the agent's account run the agent's own program."""
-        own, others, user, agent = quote(program.own), quote(program.others), self.spec.user, self.agent.name
+        """Return the script of a command: root runs the agent's own program, as the agent."""
+        others, user, name = quote(program.others), self.spec.user, program.name
+        refusal = f"{name} of {self.agent.name} needs its secrets, which only root can read: sudo {name}"
         if self.home:
             return f'#!/bin/sh\nexec {shlex.join(self.enter([program.own]))} "$@"\n'
         return f"""\
 #!/bin/sh
-# {program.name}: for root and the account of {agent}, the agent's own program. Others run the same code with their
-# own home, and see nothing of the agent.
+# {name}: for root the program of {self.agent.name}, as `paddock exec` runs it. Others run the same code with their own
+# home, and see nothing of the agent.
 case "$(id -un)" in
     root) exec {shlex.join(self.enter([program.own]))} "$@" ;;
-    {user.name})
-        set -a
-        . {quote(f"{self._root}/current/environment")}
-        set +a
-        exec {own} "$@"
-        ;;
+    {user.name}) echo {quote(refusal)} >&2 && exit 1 ;;
     *) exec {others} "$@" ;;
 esac
 """
