@@ -128,7 +128,7 @@ npm install -g ~/js 2>&1""")
     agent.paddock("up")
     assert inside(installed).split() == ["pip", "npm", "jq-"]
     # In another container, what is in the state is there. The packages of the distribution are lost, as the plan says.
-    assert "lost with the container: jq" in agent.paddock("plan", "--recreate")
+    assert "lost with the container: jq" in agent.paddock("plan", "--set", "agents.hermes.container.shm_size=2G")
     agent.paddock("up", "--recreate")
     assert inside("tiny; command -v jq || echo none").split() == ["pip", "none"]
     agent.paddock("down")
