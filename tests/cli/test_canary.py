@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -16,9 +15,10 @@ from urllib.parse import quote
 import pyrage
 import pytest
 
+from clocks import SimulatedClock
 from commandline import command_line
 from levels import LEVEL
-from paddock import run
+from paddock import clock, run
 from paddock.errors import PaddockError
 from paddock.places.proxmox import tls
 from places.node import NO_TRUST
@@ -179,7 +179,7 @@ def test_no_verb_shows_a_secret(
     if error:
         for module in users_of("observe", observe):
             monkeypatch.setattr(module, "observe", fail)
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # the node does not answer, so the client retries
+    monkeypatch.setattr(clock, "current", SimulatedClock())  # the node does not answer, so the client retries
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
     for kind in ("literal", "stored", "token"):
         Secret(CANARIES[kind])  # no secret of this agent, but part of the error text

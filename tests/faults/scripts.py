@@ -46,6 +46,7 @@ ELSEWHERE: Final = {
         (
             "agents.sh",
             "inspect.sh",
+            "inventory.sh",
             "observe.sh",
             "observe_and_look.sh",
             "mounts.sh",

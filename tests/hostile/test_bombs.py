@@ -407,7 +407,7 @@ def test_hostile_json_of_a_machine_or_a_model_is_none(what: str) -> None:
 
 
 CHANNEL = """
-import io, json, sys
+import io, json, sys, types
 from paddock.errors import PaddockError
 from paddock.process import Pipes
 from paddock.recipes.workload import Paths, Request
@@ -417,8 +417,9 @@ class Source(io.RawIOBase):
     def readline(self, size=-1):
         return json.dumps({"id": 0, "line": "x" * 100_000}).encode() + b"\\n"
 paths = Paths(*["/x"] * len(Paths.__dataclass_fields__))
+runtime = types.SimpleNamespace(paths=paths, inside=paths, owners=[0], formers=[])
 pipes = Pipes(io.BytesIO(), Source(), lambda: "", lambda: None)
-found = channel.Channel(pipes, paths, "the machine")
+found = channel.Channel(pipes, runtime, "the machine")
 parts = found.stream(Request("GET", "http://127.0.0.1/", None, body=None, seconds=1))
 count = 0
 while True:

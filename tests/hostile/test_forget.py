@@ -19,7 +19,10 @@ from paddock.runtimes.systemd.runtime import Systemd
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 STATE = "local-lvm:vm-100-disk-1"
-DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
+DATA: dict[str, Any] = {
+    "runtime": "docker",
+    "container": {"base": "docker.io/library/busybox:1", "data": "1G", "install": True},
+}
 
 
 def ant(node: Node) -> PaperAgent:

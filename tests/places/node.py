@@ -170,11 +170,16 @@ class Machines(MemoryContainers):
         fixed = fixed.partition("/")[0] if "/" in fixed else ""
         if self.unanswered:
             self.unanswered -= 1
-        elif self.cards.setdefault(vmid, now) == now:
+        elif _card(self.cards.setdefault(vmid, now)) == _card(now):
             address = self.given.get(vmid) or fixed or address_of(vmid)
             self.vmids[address] = vmid
             addresses = (*addresses, ("inet", address, 24))
         return [loopback, *(Interface(card.name, card.mac, addresses) for card in cards)]
+
+
+def _card(options: str) -> list[str]:
+    """Return what a card is made of. Its firewall can be switched while it is in use."""
+    return [each for each in options.split(",") if not each.startswith("firewall=")]
 
 
 class PlayedSsh:
