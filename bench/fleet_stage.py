@@ -20,7 +20,7 @@ from bench.fleet_machines import Connection, Guest, Machines, host_key
 from paddock.plan.agent import AgentSeen
 from paddock.recipes import load
 from paddock.run import verbs
-from paddock.run.deployment import deployments
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
 from pvebox.fixture import default_fixture

@@ -12,7 +12,7 @@ from paddock.demo import Stage
 from paddock.guests.local import LocalGuest
 from paddock.recipes import load
 from paddock.recipes.code import CodeTree
-from paddock.run.deployment import deployments
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate
 from paddock.runtimes import codetree

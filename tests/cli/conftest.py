@@ -15,8 +15,9 @@ import typer.main
 
 from commandline import command_line
 from paddock import cli
-from paddock.places import place_for
-from paddock.run import deployment, on_machine
+from paddock.places.open import place_for
+from paddock.run import on_machine
+from paddock.run import open as opening
 from places.node import Node, play_ssh
 
 
@@ -79,7 +80,7 @@ def make_reachable(node: Node, monkeypatch: pytest.MonkeyPatch, folder: Path) ->
         place._client._http._transport = node
         return place
 
-    monkeypatch.setattr(deployment, "place_for", connected)
+    monkeypatch.setattr(opening, "place_for", connected)
     monkeypatch.setattr(on_machine, "OnMachine", lambda: node.side)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(folder / name))

@@ -25,14 +25,15 @@ import typer
 from paddock import cli
 from paddock.backups.verified import check
 from paddock.guests import Guest
-from paddock.places import place_for
+from paddock.places.open import place_for
 from paddock.places.proxmox import observe, place, reading, visibility
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark
 from paddock.plan.actions import AgentAction, ReceiveState
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
-from paddock.run import deployment, on_machine
+from paddock.run import on_machine
+from paddock.run import open as opening
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located
 from paper import PaperSide
@@ -203,7 +204,7 @@ class World:
             found._client._http._transport = self.node
             return found
 
-        patch.setattr(deployment, "place_for", connected)
+        patch.setattr(opening, "place_for", connected)
         patch.setattr(typer.main, "get_command", _command_line)
         patch.setattr(place, "SshGuest", lambda *_: PlayedRoot(self.node))
         patch.setattr(on_machine, "OnMachine", lambda: self.node.side)

@@ -14,7 +14,7 @@ from paddock.guests.report import records
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
 from paddock.recipes import KINDS, agent_from
-from paddock.runtimes import runtime_for
+from paddock.runtimes.open import runtime_for
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 

@@ -21,8 +21,8 @@ import killed_script
 from killed_script import files_below, watch
 from levels import by_level, slow_proof
 from paddock.recipes import load
-from paddock.run.deployment import deployments
 from paddock.run.observe import observe
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import Resolved, locate, resolve
 from paddock.run.verbs import plan_up

@@ -33,7 +33,7 @@ from paddock.recipes import load
 from paddock.recipes.checks import Check, ReadFile
 from paddock.recipes.workload import Verdict
 from paddock.run import journal, outputs, person
-from paddock.run.deployment import deployments
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.table import columns
 from paddock.secret import MaskedStream

@@ -18,7 +18,7 @@ from paddock.errors import BadInput
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.recipes import KINDS, agent_from, parse
 from paddock.run.mounts import problems
-from paddock.runtimes import runtime_for
+from paddock.runtimes.open import runtime_for
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec, Spec
 

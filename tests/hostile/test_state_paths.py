@@ -20,7 +20,7 @@ from paddock.places.host import HostPlace
 from paddock.process import CommandFailed
 from paddock.recipes import KINDS, parse
 from paddock.run.deployment import Deployment
-from paddock.run.on_machine import claim_state
+from paddock.run.on_machine import OnMachine, claim_state
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate
 from paddock.runtimes.process.runtime import ForegroundProcess
@@ -195,7 +195,16 @@ def adopting(machine: PrivateMachine, name: str, state: str) -> Callable[[], obj
     place = cast("AnyPlace", HostPlace("here", HostSpec(), Path()))
     recipe, reporter = KINDS[spec.kind], Reporter().of(name)
     agent = locate(
-        Deployment(project="home", name=name, spec=spec, folder=Path(), place=place, recipe=recipe, reporter=reporter)
+        Deployment(
+            project="home",
+            name=name,
+            spec=spec,
+            folder=Path(),
+            place=place,
+            recipe=recipe,
+            reporter=reporter,
+            machine_side=OnMachine(),
+        )
     )
     return lambda: claim_state(agent, machine.guest)
 

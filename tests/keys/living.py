@@ -25,7 +25,8 @@ from keys.shapes import AGENT, BASE
 from keys.world import write_files
 from paddock.errors import PaddockError
 from paddock.guests import Guest
-from paddock.places import host, place_for
+from paddock.places import host
+from paddock.places.open import place_for
 from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.place import ProxmoxPlace
@@ -42,7 +43,7 @@ from paddock.plan.actions import (
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET, ContainerSeen
 from paddock.process import Result
-from paddock.run import deployment
+from paddock.run import open as opening
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 from paper import PaperSide
@@ -234,7 +235,7 @@ class EditedWorld(World):
         def scan(address: str, **_: Any) -> str:
             return f"ssh-ed25519 {self.node.machines.host_keys[int(self._usual(address).rpartition('.')[2])]}"
 
-        patch.setattr(deployment, "place_for", connected)
+        patch.setattr(opening, "place_for", connected)
         patch.setattr(host, "guest_of", lambda *_: Silent(HostGuest()))
         patch.setattr(reach_module, "SshGuest", ssh)
         patch.setattr(reach_module, "scan_host_key", scan)

@@ -28,8 +28,9 @@ from paddock.plan.machine import AdoptTarget, Goal
 from paddock.recipes.workload import Answer, Page
 from paddock.run import backup, doctor, on_machine
 from paddock.run import verify as verifying
-from paddock.run.deployment import Deployment, deployments
+from paddock.run.deployment import Deployment
 from paddock.run.notify import Notifier
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.runtimes import machine as scripts

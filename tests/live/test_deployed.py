@@ -21,7 +21,7 @@ from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.reading import address
 from paddock.recipes import load
-from paddock.run.deployment import deployments
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate
 from paddock.secret import Secret

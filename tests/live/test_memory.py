@@ -10,7 +10,7 @@ from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
 from paddock.recipes import load
 from paddock.run import verbs
-from paddock.run.deployment import deployments
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 
 pytestmark = pytest.mark.live

@@ -15,7 +15,7 @@ from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.recipes import load
-from paddock.run.deployment import deployments
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.verify import Report, verify
 from paddock.secret import Secret

@@ -25,9 +25,10 @@ from paddock.places.proxmox.client import Client
 from paddock.plan.actions import AgentAction
 from paddock.recipes import load
 from paddock.run import upgrading, verbs
-from paddock.run.deployment import Deployment, deployments
+from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation
 from paddock.run.on_machine import OnMachine
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import Located
 

@@ -15,7 +15,7 @@ from paddock.places.proxmox import start_failure
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import UnderHa
 from paddock.recipes import load
-from paddock.run.deployment import deployments
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.node import CATTLE, DEPLOYER, PET, WIDE, Node, PaperAgent, play_ssh

@@ -10,7 +10,7 @@ import pytest
 from paddock.errors import BadInput
 from paddock.recipes import KINDS
 from paddock.recipes.workload import Recipe
-from paddock.runtimes import runtime_for
+from paddock.runtimes.open import runtime_for
 from paddock.spec import checking
 from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined

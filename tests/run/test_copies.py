@@ -15,6 +15,7 @@ from paddock.recipes import KINDS
 from paddock.run import copies
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
+from paddock.run.on_machine import OnMachine
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
 from paddock.spec.fields import Name
@@ -40,6 +41,7 @@ INCOMING = Incoming("backup x", 1, open=lambda: cast(Any, None))
 
 def agent(**more: Any) -> Deployment:
     return Deployment(
+        machine_side=OnMachine(),
         project="home",
         name="hermes",
         spec=KINDS.agent_from({**AGENT, **more}),

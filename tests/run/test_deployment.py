@@ -13,7 +13,8 @@ from paddock.guests.ssh import SshGuest
 from paddock.process import Result
 from paddock.recipes import load
 from paddock.run import verbs
-from paddock.run.deployment import Deployment, deployments
+from paddock.run.deployment import Deployment
+from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
 
 FILE = """\

@@ -15,7 +15,8 @@ from paddock.places import Machine
 from paddock.places.host import HostPlace, HostSeen
 from paddock.recipes import load
 from paddock.run import verbs
-from paddock.run.deployment import Deployment, deployments
+from paddock.run.deployment import Deployment
+from paddock.run.open import deployments
 from paddock.run.parallel import each
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve

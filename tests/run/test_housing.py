@@ -12,6 +12,7 @@ from live.images import root_with_shell
 from paddock.plan.upgrades import Housing, Upgrade
 from paddock.recipes import KINDS, load
 from paddock.run.deployment import Deployment
+from paddock.run.on_machine import OnMachine
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate
 from paddock.run.upgrade import said_before
@@ -30,6 +31,7 @@ def agent(folder: Path, **keys: Any) -> Deployment:
     loaded = load(file)
     place: Any = AccountPlace()
     return Deployment(
+        machine_side=OnMachine(),
         project="home",
         name="bee",
         spec=loaded.spec.agents["bee"],

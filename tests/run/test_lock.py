@@ -15,6 +15,7 @@ from paddock.places.host import HostPlace
 from paddock.recipes import load
 from paddock.run.deployment import Deployment
 from paddock.run.lock import Busy, agent_lock, place_lock
+from paddock.run.on_machine import OnMachine
 from paddock.run.reporter import Reporter
 from paddock.spec.models import HostSpec
 
@@ -29,7 +30,7 @@ def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
     spec = loaded.spec.places[nickname].host
     assert isinstance(spec, HostSpec)
     place = cast("AnyPlace", HostPlace(nickname, spec, folder))
-    return Deployment.declared("bee", loaded, place, Reporter())
+    return Deployment.declared("bee", loaded, place, Reporter(), OnMachine())
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def looking(
     """
     loaded = approved(supported(load(*files, sets=sets or ()), only or ()), files)
     with _connecting(loaded, only, reaching=reaching):
-        from paddock.run.deployment import deployments
+        from paddock.run.open import deployments
         from paddock.run.reporter import Reporter
 
         with deployments(loaded, only or [], Reporter()) as found:
@@ -68,8 +68,8 @@ def changing(
     """
     loaded = approved(supported(load(*files, sets=sets or ()), only or ()), files)
     with _connecting(loaded, only, reaching=reaching):
-        from paddock.run.deployment import deployments
         from paddock.run.journal import Journal
+        from paddock.run.open import deployments
         from paddock.run.reporter import Reporter
 
         reporter = Reporter(Journal(verb, files), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)

@@ -6,11 +6,10 @@ capabilities: a place offers an object for each one it has, and None for the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from paddock.frozen import frozen
 from paddock.guests import Guest
@@ -18,7 +17,7 @@ from paddock.plan.actions import Action, PlaceAction
 from paddock.plan.machine import AdoptTarget, Goal, MachinePlan
 from paddock.plan.step import Refusal
 from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
+from paddock.spec.models import AgentSpec, MachineSpec
 from paddock.spec.sizes import Size
 
 
@@ -317,22 +316,3 @@ class Place(Protocol[Observed, Own]):
 
 
 AnyPlace = Place[PlaceSeen, PlaceAction]
-
-
-def place_for(
-    name: str, spec: PlaceSpec, folder: Path, say: Callable[[str], None], *, patient: bool = True
-) -> AnyPlace:
-    """Return the place that a file describes.
-
-    ``say`` prints progress. ``patient`` waits for steps that only a person can do.
-    """
-    if spec.proxmox is not None:
-        from paddock.places.proxmox.place import ProxmoxPlace
-
-        # A place is only given observations and actions of its own, so the casts are safe.
-        return cast("AnyPlace", ProxmoxPlace(spec.proxmox, folder, say, patient=patient))
-    if spec.host is not None:
-        from paddock.places.host import HostPlace
-
-        return cast("AnyPlace", HostPlace(name, spec.host, folder))
-    raise AssertionError("the loader rejects a place without a kind")

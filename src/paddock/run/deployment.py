@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from paddock.errors import BadInput
-from paddock.places import AnyPlace, place_for
+from paddock.places import AnyPlace
 from paddock.plan.upgrades import Upgrade
 from paddock.recipes.workload import Recipe
 from paddock.run.incoming import Incoming
@@ -24,13 +22,6 @@ from paddock.spec.notify import NotifySpec
 
 if TYPE_CHECKING:
     from paddock.run.machine_side import MachineSide
-
-
-def _on_machine() -> MachineSide:
-    # Imported late, because it works on agents that are resolved from deployments.
-    from paddock.run.on_machine import OnMachine
-
-    return OnMachine()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +47,17 @@ class Deployment:
     copy_of: Deployment | None = None  # the agent that this one is a harmless copy of
     throwaway: bool = False  # it is removed at the end of the run, and no file has it
     stand_in: StandIn | None = None  # serves its model on its machine
-    machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
+    machine_side: MachineSide = field(repr=False, compare=False)  # what happens on its machine
 
     @classmethod
     def declared(
-        cls, name: str, loaded: Loaded, place: AnyPlace, reporter: Reporter, model_gateway: Deployment | None = None
+        cls,
+        name: str,
+        loaded: Loaded,
+        place: AnyPlace,
+        reporter: Reporter,
+        machine_side: MachineSide,
+        model_gateway: Deployment | None = None,
     ) -> Self:
         """Return an agent of a loaded file."""
         return cls(
@@ -71,6 +68,7 @@ class Deployment:
             place=place,
             recipe=loaded.kinds[loaded.spec.agents[name].kind],
             reporter=reporter.of(name),
+            machine_side=machine_side,
             model_gateway=model_gateway,
             formers=(AgentId("", name),),
             others=[each for each in loaded.spec.agents if each != name],
@@ -94,44 +92,6 @@ class Deployment:
         return f"{self.spec.place} ({node})" if node else self.spec.place
 
 
-@contextmanager
-def deployments(
-    loaded: Loaded, only: list[str], reporter: Reporter, *, patient: bool = True
-) -> Iterator[list[Deployment]]:
-    """Yield the named agents of a file, or all enabled ones: at least one. Places are shared, and closed at the end."""
-    unknown = sorted(set(only) - loaded.spec.agents.keys())
-    if unknown:
-        raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
-    agents = loaded.spec.agents
-    chosen = [*loaded.chosen(only)]
-    if not chosen:
-        raise BadInput(
-            f"no agent of {loaded.path.name} is enabled", hint="remove `enabled: false`, or name an agent with --only"
-        )
-    needed = dict.fromkeys([*chosen, *(behind for name in chosen if (behind := gateway_of(agents[name])))])
-    places: dict[tuple[str, str | None], AnyPlace] = {}
-    try:
-        for agent in (agents[name] for name in needed):
-            if _where(agent) not in places:
-                spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
-                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, reporter.say, patient=patient)
-        found: dict[str, Deployment] = {}
-        gateways_first = sorted(needed, key=lambda name: gateway_of(agents[name]) is not None)
-        for name in gateways_first:
-            behind = gateway_of(agents[name])
-            place = places[_where(agents[name])]
-            found[name] = Deployment.declared(name, loaded, place, reporter, found[behind] if behind else None)
-        yield [found[name] for name in chosen]
-    finally:
-        for place in places.values():
-            place.close()
-
-
 def gateway_of(agent: AgentSpec) -> str | None:
     """Return the name of the agent that serves this agent's models."""
     return agent.model_gateway
-
-
-def _where(agent: AgentSpec) -> tuple[str, str | None]:
-    """Return what identifies the agent's place. Each node of a cluster counts as a place of its own."""
-    return agent.place, agent.machine.node

@@ -24,8 +24,9 @@ from paddock.run import gateway as gateways
 from paddock.run.contents import TemplateContents
 from paddock.run.deployment import Deployment
 from paddock.run.saved_states import destination_of_states
-from paddock.runtimes import Runtime, egress, runtime_for
+from paddock.runtimes import Runtime, egress
 from paddock.runtimes.bundle import Bundle, secrets_digest
+from paddock.runtimes.open import runtime_for
 from paddock.runtimes.statefiles import secret_name
 from paddock.runtimes.systemd import limits
 from paddock.secret import Secret

@@ -11,8 +11,8 @@ from paddock.checks.backup import is_recent, newest_in_words
 from paddock.diskfull import disk_full_error, is_full
 from paddock.errors import PaddockError
 from paddock.run import backup
-from paddock.run.deployment import deployments
 from paddock.run.notify import Notifier
+from paddock.run.open import deployments
 from paddock.run.parallel import together
 from paddock.run.reporter import Reporter
 from paddock.spec.agent import AgentSpec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from paddock.recipes.workload import Health, Paths, Process, Workload
@@ -11,7 +10,6 @@ from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec, RuntimeName
 
 if TYPE_CHECKING:
     from paddock.runtimes.engine.container import AgentContainer
@@ -130,29 +128,6 @@ class Runtime(Protocol):
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         """Return the argv that prints the last lines of the agent's log, and new ones with ``follow``."""
         ...
-
-
-def runtime_for(
-    agent: AgentId, spec: AgentSpec, folder: Path, home: str | None, formers: Sequence[AgentId] = ()
-) -> Runtime:
-    """Return the runtime that the file chooses for an agent.
-
-    ``folder`` is the folder of the file. ``home`` is the home of the account that the agent runs in without root.
-    ``formers`` are ids under which the agent may be deployed so far.
-    """
-    match spec.runtime:
-        case RuntimeName.SYSTEMD:
-            from paddock.runtimes.systemd.runtime import Systemd
-
-            return Systemd(agent, spec, home, formers=formers)
-        case RuntimeName.PROCESS:
-            from paddock.runtimes.process.runtime import ForegroundProcess
-
-            return ForegroundProcess(agent, spec, formers)
-        case RuntimeName.DOCKER | RuntimeName.PODMAN:
-            from paddock.runtimes.engine.runtime import Engine
-
-            return Engine(agent, spec, folder, home, formers)
 
 
 def former_ids(formers: Sequence[AgentId]) -> str:
