@@ -16,7 +16,6 @@ import typer.main
 from commandline import command_line
 from paddock import cli
 from paddock.places.open import place_for
-from paddock.run import on_machine
 from paddock.run import open as opening
 from places.node import Node, play_ssh
 
@@ -81,7 +80,7 @@ def make_reachable(node: Node, monkeypatch: pytest.MonkeyPatch, folder: Path) ->
         return place
 
     monkeypatch.setattr(opening, "place_for", connected)
-    monkeypatch.setattr(on_machine, "OnMachine", lambda: node.side)
+    monkeypatch.setattr(opening, "OnMachine", lambda: node.side)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(folder / name))
     monkeypatch.chdir(folder)

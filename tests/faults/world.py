@@ -32,7 +32,6 @@ from paddock.places.proxmox.mark import Mark
 from paddock.plan.actions import AgentAction, ReceiveState
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
-from paddock.run import on_machine
 from paddock.run import open as opening
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located
@@ -207,7 +206,7 @@ class World:
         patch.setattr(opening, "place_for", connected)
         patch.setattr(typer.main, "get_command", _command_line)
         patch.setattr(place, "SshGuest", lambda *_: PlayedRoot(self.node))
-        patch.setattr(on_machine, "OnMachine", lambda: self.node.side)
+        patch.setattr(opening, "OnMachine", lambda: self.node.side)
         patch.setattr(observe, "_SETTLE_SECONDS", _SETTLE)
         for module in (reading, visibility):
             patch.setattr(module, "ThreadPoolExecutor", OneAfterAnother)
