@@ -90,15 +90,3 @@ def test_init_does_not_overwrite_existing_files(paddock: Any, tmp_path: Path) ->
     ignored = (tmp_path / ".gitignore").read_text().splitlines()
     assert ignored[0] == "mine"
     assert ignored.count(".env") == 1
-
-
-def test_unsupported_keys_are_refused_by_plan_and_up_and_noted_by_check(paddock: Any, monkeypatch: Any) -> None:
-    from paddock.spec import support
-
-    monkeypatch.setattr(support, "NOT_YET", {"documents"})
-    given = ("-f", str(GOOD), "--set", "agents.hermes.documents={A.md: b}")
-    assert "note: --set: agents.hermes.documents: is not supported yet" in paddock("check", *given).out
-    for verb in ("plan", "up"):
-        said = paddock(verb, *given)
-        assert said.code == 2
-        assert "agents.hermes.documents: is not supported yet" in said.err

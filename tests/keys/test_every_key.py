@@ -22,7 +22,6 @@ from keys.world import World
 from paddock.errors import BadInput, PaddockError
 from paddock.recipes import KINDS
 from paddock.spec.load import Loaded, _checked
-from paddock.spec.support import supported
 from paddock.spec.tree import Tree
 
 ROWS = rows()
@@ -32,7 +31,7 @@ def accepted(file: dict[str, Any], folder: Path | None = None) -> Loaded | str:
     """Return the file as `check` accepts it, or what `check` says against it."""
     try:
         spec, tree = _checked(Tree(file), folder, KINDS)
-        return supported(Loaded(spec, (folder or Path()) / "paddock.yaml", tree, KINDS))
+        return Loaded(spec, (folder or Path()) / "paddock.yaml", tree, KINDS)
     except BadInput as error:
         return error.message
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from file_reference import reference
 from paddock.errors import BadInput
 from paddock.recipes import KINDS
 from paddock.recipes.workload import Recipe
@@ -16,7 +17,6 @@ from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.kinds import Kinds
 from paddock.spec.load import Loaded, load, parse
-from paddock.spec.reference import reference
 from paddock.spec.schema import json_schema
 from recipes.echo import Echo, EchoSpec
 

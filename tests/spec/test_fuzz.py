@@ -23,7 +23,6 @@ from paddock.spec.names import keys, model_in
 from paddock.spec.overrides import overridden
 from paddock.spec.place import PlaceSpec
 from paddock.spec.secrets import Source
-from paddock.spec.support import unsupported
 from paddock.spec.tree import read
 
 RICH = """\
@@ -70,7 +69,7 @@ INNER = re.compile(
 
 def is_clean(text: str) -> None:
     """Assert that the text gives a spec, or an error with a position and without internals."""
-    error = mistake_in(lambda: unsupported(parse(text, "paddock.yaml")))
+    error = mistake_in(lambda: parse(text, "paddock.yaml"))
     event("spec" if error is None else "error")
     if error:
         assert error.exit_code == Exit.BAD_INPUT

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cases import DATA, read_case
+from file_reference import reference
 from paddock.recipes import KINDS
-from paddock.spec.reference import reference
 from paddock.spec.schema import json_schema
 from paddock.spec.tree import read
 from spec.mistakes import data_of

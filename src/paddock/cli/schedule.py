@@ -96,7 +96,6 @@ def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     from paddock.run.journal import Journal
     from paddock.run.reporter import Reporter
     from paddock.run.roots_files import Changeable, refusal, run_as_owner
-    from paddock.spec.support import supported
 
     loaded = _trusted(file, sets)
     if isinstance(loaded, Changeable):
@@ -104,7 +103,6 @@ def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
         if code is None:
             raise refusal(loaded, file)
         raise typer.Exit(code)
-    supported(loaded)
     approval.approve_earlier_schedule(loaded, file, installed=schedule.is_installed(loaded.spec.project, file[0]))
     reporter = Reporter(Journal("schedule-run", file))
     try:

@@ -19,7 +19,6 @@ from paddock.errors import NeedsPerson
 from paddock.recipes import load
 from paddock.run import approval
 from paddock.spec.load import Loaded
-from paddock.spec.support import supported
 
 if TYPE_CHECKING:
     from paddock.run.deployment import Deployment
@@ -40,7 +39,7 @@ def looking(
     With `new`, agents of the same name in other projects are other agents. A verb that is ``reaching`` the machine
     begins to connect at once.
     """
-    loaded = approved(supported(load(*files, sets=sets or ()), only or ()), files)
+    loaded = approved(load(*files, sets=sets or ()), files)
     with _connecting(loaded, only, reaching=reaching):
         from paddock.run.open import deployments
         from paddock.run.reporter import Reporter
@@ -66,7 +65,7 @@ def changing(
     With `patient`, the run waits for work that only a person can do. With `new`, agents of the same name in other
     projects are other agents. A verb that is ``reaching`` the machine begins to connect at once.
     """
-    loaded = approved(supported(load(*files, sets=sets or ()), only or ()), files)
+    loaded = approved(load(*files, sets=sets or ()), files)
     with _connecting(loaded, only, reaching=reaching):
         from paddock.run.journal import Journal
         from paddock.run.open import deployments

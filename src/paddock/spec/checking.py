@@ -11,7 +11,6 @@ from paddock.errors import BadInput
 from paddock.spec.files import inlined
 from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.load import FileMistakes, Loaded, load
-from paddock.spec.support import unsupported
 
 
 def checked(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> Loaded:
@@ -29,10 +28,9 @@ def checked(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind])
 
 
 def summary(loaded: Loaded) -> str:
-    """Return a line about a valid file, and a note for each option that is not supported yet."""
+    """Return a line about a valid file."""
     spec = loaded.spec
-    head = f"{loaded.path.name}: {counted(len(spec.agents), 'agent')} in {counted(len(spec.places), 'place')}"
-    return "\n".join([head, *(f"note: {line}" for line in loaded.told(unsupported(spec)))])
+    return f"{loaded.path.name}: {counted(len(spec.agents), 'agent')} in {counted(len(spec.places), 'place')}"
 
 
 def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> dict[str, Any]:
@@ -43,7 +41,6 @@ def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind])
         return {"ok": False, "mistakes": [origin.as_data() | {"what": what} for origin, what in error.found]}
     except BadInput as error:
         return {"ok": False, "mistakes": [{"what": error.message}]}
-    notes = [(loaded.tree.origin(location), what) for location, what in unsupported(loaded.spec)]
     return {
         "ok": True,
         "places": {name: "proxmox" if place.proxmox else "host" for name, place in loaded.spec.places.items()},
@@ -51,5 +48,4 @@ def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind])
             name: {"kind": agent.kind, "place": agent.place, "runtime": agent.runtime, "enabled": agent.enabled}
             for name, agent in loaded.spec.agents.items()
         },
-        "notes": [origin.as_data() | {"what": what} for origin, what in notes],
     }
