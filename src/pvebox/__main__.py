@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .command import run
+from pvebox.command import run
 
 run()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Final
 
-from .errors import CredentialsError, PrivilegeError
-from .privileges import ALL, BUILT_IN_ROLES
+from pvebox.errors import CredentialsError, PrivilegeError
+from pvebox.privileges import ALL, BUILT_IN_ROLES
 
 ROOT: Final = "root@pam"
 _TOKEN_VALUE = re.compile(r"(([^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+)!([A-Za-z][A-Za-z0-9.\-_]+))=(.+)\Z")

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from . import formats
-from .access import Access, AclEntry, Group, Pool, Token, User
-from .privileges import BUILT_IN_ROLES
+from pvebox import formats
+from pvebox.access import Access, AclEntry, Group, Pool, Token, User
+from pvebox.privileges import BUILT_IN_ROLES
 
 
 def apply_access_lines(access: Access, lines: list[str]) -> None:

@@ -9,22 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import statedir
-from .base import ensure_base
-from .cluster import Cluster
-from .configstore import ConfigStore
-from .errors import SandboxError
-from .fixture import Fixture, access_data, default_fixture, parse_fixture
-from .ha import HaStore
-from .lifecycle import settle_stopped, start_on_boot
-from .lxc import LxcRuntime
-from .memory import MemoryRuntime
-from .probe import unable_to_run
-from .recorded import load_into_lxc, load_into_memory
-from .runtime import Runtime
-from .status import Statistics
-from .storage import storage_entry
-from .tasks import Tasks
+from pvebox import statedir
+from pvebox.base import ensure_base
+from pvebox.cluster import Cluster
+from pvebox.configstore import ConfigStore
+from pvebox.errors import SandboxError
+from pvebox.fixture import Fixture, access_data, default_fixture, parse_fixture
+from pvebox.ha import HaStore
+from pvebox.lifecycle import settle_stopped, start_on_boot
+from pvebox.lxc import LxcRuntime
+from pvebox.memory import MemoryRuntime
+from pvebox.probe import unable_to_run
+from pvebox.recorded import load_into_lxc, load_into_memory
+from pvebox.runtime import Runtime
+from pvebox.status import Statistics
+from pvebox.storage import storage_entry
+from pvebox.tasks import Tasks
 
 _TEMPLATE_SIZE = 75_636_531
 

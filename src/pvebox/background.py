@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from . import private, statedir
-from .clean import clean, stop_sandbox
-from .errors import SandboxError
-from .process import is_alive, spawn
+from pvebox import private, statedir
+from pvebox.clean import clean, stop_sandbox
+from pvebox.errors import SandboxError
+from pvebox.process import is_alive, spawn
 
 KEY_HEADER: Final = "x-sandbox-key"
 RUNTIME_FILE: Final = "runtime"

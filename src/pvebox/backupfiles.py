@@ -7,9 +7,9 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from .cluster import Cluster
-from .errors import OperationError
-from .storage import Storage, is_backup
+from pvebox.cluster import Cluster
+from pvebox.errors import OperationError
+from pvebox.storage import Storage, is_backup
 
 NOTES: Final = ".notes"
 _PROTECTED: Final = ".protected"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import backupfiles, notestemplate, prune
-from .backuplog import BackupLog
-from .backuporder import JobOrder
-from .cluster import Cluster
-from .errors import OperationError
-from .prune import Retention
-from .storage import Storage
+from pvebox import backupfiles, notestemplate, prune
+from pvebox.backuplog import BackupLog
+from pvebox.backuporder import JobOrder
+from pvebox.cluster import Cluster
+from pvebox.errors import OperationError
+from pvebox.prune import Retention
+from pvebox.storage import Storage
 
 _KIND: Final = "lxc"
 

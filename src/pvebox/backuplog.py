@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .tasks import Task
+from pvebox.tasks import Task
 
 
 class BackupLog:

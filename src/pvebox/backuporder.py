@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .prune import Retention
+from pvebox.prune import Retention
 
 DEFAULT_STORAGE: Final = "local"
 

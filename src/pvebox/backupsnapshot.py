@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from .cluster import Cluster
-from .config import Options
-from .errors import OperationError
-from .runtime import Mount, VolumeRef
-from .storage import StorageType, snapshot_name
-from .tasks import Task
+from pvebox.cluster import Cluster
+from pvebox.config import Options
+from pvebox.errors import OperationError
+from pvebox.runtime import Mount, VolumeRef
+from pvebox.storage import StorageType, snapshot_name
+from pvebox.tasks import Task
 
 NAME: Final = "vzdump"
 _NOT_COPIED: Final = ("lock", "description", "template", "unused")

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from . import statedir
-from .errors import SandboxError
-from .process import attempt
+from pvebox import statedir
+from pvebox.errors import SandboxError
+from pvebox.process import attempt
 
 _SUITE: Final = "bookworm"
 _PACKAGES: Final = (

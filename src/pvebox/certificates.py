@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .process import run
+from pvebox.process import run
 
 # The name of the server's own certificate on a Proxmox node.
 OWN: Final = "pve-ssl.pem"

@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .cluster import Cluster
-from .config import CtConfig, Value, typed
-from .disks import LOOP_DEVICE, create_disks, destroy_volumes, free_if_owned, in_use, silent, with_true_size
-from .errors import ApiError, OperationError
-from .formats import split_list
-from .mountpoint import MountType, add_unused, new_disk, parse
-from .network import complete_network
-from .sharing import is_refused
-from .storage import parse_volume_id
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig, Value, typed
+from pvebox.disks import LOOP_DEVICE, create_disks, destroy_volumes, free_if_owned, in_use, silent, with_true_size
+from pvebox.errors import ApiError, OperationError
+from pvebox.formats import split_list
+from pvebox.mountpoint import MountType, add_unused, new_disk, parse
+from pvebox.network import complete_network
+from pvebox.sharing import is_refused
+from pvebox.storage import parse_volume_id
 
 # Options that change in the config of a running container without a change to the container itself.
 _AT_ONCE: Final = frozenset(

@@ -8,13 +8,13 @@ import shutil
 import time
 from pathlib import Path
 
-from . import statedir
-from .errors import SandboxError
-from .lxc import bridge
-from .lxc.filesystems import thaw
-from .lxc.mounts import mounted_below, unmount
-from .lxc.names import Names
-from .process import attempt, is_alive, terminate_by_pid_file
+from pvebox import statedir
+from pvebox.errors import SandboxError
+from pvebox.lxc import bridge
+from pvebox.lxc.filesystems import thaw
+from pvebox.lxc.mounts import mounted_below, unmount
+from pvebox.lxc.names import Names
+from pvebox.process import attempt, is_alive, terminate_by_pid_file
 
 
 def clean(state: Path) -> None:

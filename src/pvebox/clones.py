@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from .cluster import Cluster
-from .config import CtConfig, Options
-from .disks import copy_volume, free, next_volume
-from .errors import ApiError, OperationError
-from .features import volume_has_feature
-from .lifecycle import warn_about_nesting
-from .mountpoint import MountPoint, MountType, mount_points
-from .network import complete_network, new_mac, parse_network
-from .options import NETWORK
-from .runtime import VolumeBusyError, VolumeRef
-from .schema import print_property_string
-from .storage import snapshot_name
-from .tasks import Task
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig, Options
+from pvebox.disks import copy_volume, free, next_volume
+from pvebox.errors import ApiError, OperationError
+from pvebox.features import volume_has_feature
+from pvebox.lifecycle import warn_about_nesting
+from pvebox.mountpoint import MountPoint, MountType, mount_points
+from pvebox.network import complete_network, new_mac, parse_network
+from pvebox.options import NETWORK
+from pvebox.runtime import VolumeBusyError, VolumeRef
+from pvebox.schema import print_property_string
+from pvebox.storage import snapshot_name
+from pvebox.tasks import Task
 
 # These options describe the source itself and are not cloned.
 _NOT_COPIED: Final = ("template", "parent", "snaptime", "lock")

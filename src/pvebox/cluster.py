@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .access import Access
-from .certificates import OWN, CertificateInfo
-from .config import CtConfig
-from .configstore import ConfigStore
-from .errors import OperationError
-from .ha import HaStore
-from .joblock import JobLock
-from .mountpoint import MountPoint, MountType, mount_points
-from .quorum import Membership
-from .runtime import ContainerSpec, Mount, Runtime, Volume, VolumeRef
-from .storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
-from .tasks import Task, Tasks
+from pvebox.access import Access
+from pvebox.certificates import OWN, CertificateInfo
+from pvebox.config import CtConfig
+from pvebox.configstore import ConfigStore
+from pvebox.errors import OperationError
+from pvebox.ha import HaStore
+from pvebox.joblock import JobLock
+from pvebox.mountpoint import MountPoint, MountType, mount_points
+from pvebox.quorum import Membership
+from pvebox.runtime import ContainerSpec, Mount, Runtime, Volume, VolumeRef
+from pvebox.storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
+from pvebox.tasks import Task, Tasks
 
 
 @dataclass(frozen=True)

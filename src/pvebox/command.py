@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from . import background, helptext
-from .clean import clean
-from .errors import SandboxError
-from .probe import unable_to_run
-from .shell import run_lines
+from pvebox import background, helptext
+from pvebox.clean import clean
+from pvebox.errors import SandboxError
+from pvebox.probe import unable_to_run
+from pvebox.shell import run_lines
 
 
 def make_parser(program: str) -> argparse.ArgumentParser:
@@ -200,8 +200,8 @@ def _print(data: Any) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     # Imported here because only `serve` needs starlette and uvicorn, which are an optional extra.
     try:
-        from .faults import Rule
-        from .serve import serve_foreground
+        from pvebox.faults import Rule
+        from pvebox.serve import serve_foreground
     except ModuleNotFoundError as error:
         raise SandboxError(
             f"The sandbox needs the Python package {error.name}.",

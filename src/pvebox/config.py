@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote_from_bytes, unquote
 
-from .errors import OperationError
-from .options import STORED
-from .schema import parse_boolean
+from pvebox.errors import OperationError
+from pvebox.options import STORED
+from pvebox.schema import parse_boolean
 
 Value = str | int
 Options = dict[str, Value]

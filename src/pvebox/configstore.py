@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from . import config as ct
-from .config import CtConfig
-from .errors import OperationError
-from .mountpoint import drop_used_from_unused
+from pvebox import config as ct
+from pvebox.config import CtConfig
+from pvebox.errors import OperationError
+from pvebox.mountpoint import drop_used_from_unused
 
 LOCK_TIMEOUT: Final = 10.0
 

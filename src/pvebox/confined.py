@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import OperationError
+from pvebox.errors import OperationError
 
 
 def path_below(top: Path, *names: str) -> Path:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import pveum
-from .access import ROOT
-from .cluster import Cluster
-from .confined import descend, parts_of
-from .errors import ApiError
-from .routes import api
-from .shell import CommandResult, UsageError, parse_options
+from pvebox import pveum
+from pvebox.access import ROOT
+from pvebox.cluster import Cluster
+from pvebox.confined import descend, parts_of
+from pvebox.errors import ApiError
+from pvebox.routes import api
+from pvebox.shell import CommandResult, UsageError, parse_options
 
 
 class _Parser(argparse.ArgumentParser):

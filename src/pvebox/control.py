@@ -14,13 +14,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from .background import KEY_HEADER
-from .cluster import Cluster
-from .console import Console
-from .errors import SandboxError
-from .faults import Faults, Rule
-from .hamanager import HaManager
-from .lifecycle import start_on_boot
+from pvebox.background import KEY_HEADER
+from pvebox.cluster import Cluster
+from pvebox.console import Console
+from pvebox.errors import SandboxError
+from pvebox.faults import Faults, Rule
+from pvebox.hamanager import HaManager
+from pvebox.lifecycle import start_on_boot
 
 
 class Control:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from .cluster import Cluster
-from .config import CtConfig, Options, Value
-from .errors import OperationError
-from .mountpoint import MountPoint, MountType, mount_points, new_disk, parse
-from .options import UNUSED_KEYS
-from .routes import Call
-from .runtime import VolumeBusyError, VolumeRef
-from .sharing import is_refused
-from .storage import Storage, StorageType, snapshot_name
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig, Options, Value
+from pvebox.errors import OperationError
+from pvebox.mountpoint import MountPoint, MountType, mount_points, new_disk, parse
+from pvebox.options import UNUSED_KEYS
+from pvebox.routes import Call
+from pvebox.runtime import VolumeBusyError, VolumeRef
+from pvebox.sharing import is_refused
+from pvebox.storage import Storage, StorageType, snapshot_name
 
 Log = Callable[..., None]
 # Messages about a mount name the volume's device. The sandbox has loop devices, and no LVM.

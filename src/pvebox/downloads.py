@@ -8,8 +8,8 @@ import urllib.request
 from pathlib import Path
 from typing import Final
 
-from .errors import OperationError
-from .tasks import Task
+from pvebox.errors import OperationError
+from pvebox.tasks import Task
 
 _CHUNK: Final = 1 << 20
 

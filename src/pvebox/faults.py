@@ -15,9 +15,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .errors import SandboxError
-from .http import ABORT, PREFIX, HttpApi, answer
-from .tasks import INJECTED_OUTCOMES, InjectedOutcome, TaskFault
+from pvebox.errors import SandboxError
+from pvebox.http import ABORT, PREFIX, HttpApi, answer
+from pvebox.tasks import INJECTED_OUTCOMES, InjectedOutcome, TaskFault
 
 
 class Kind(StrEnum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .cluster import Cluster
-from .config import Value
-from .mountpoint import MountType, mount_points
-from .storage import StorageType
+from pvebox.cluster import Cluster
+from pvebox.config import Value
+from pvebox.mountpoint import MountType, mount_points
+from pvebox.storage import StorageType
 
 # By storage type and feature: the states of a volume that have the feature. A volume's state is `snap` if the question
 # is about one of its snapshots, `base` if it belongs to a template, else `current`. A linked clone on a directory is a

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from . import formats, passwords
-from .access import Access, AclEntry, Group, Pool, Token, User
-from .cluster import Node, Release
-from .errors import SandboxError
-from .privileges import BUILT_IN_ROLES
-from .schema import FormatError
-from .storage import Storage, storage_from
+from pvebox import formats, passwords
+from pvebox.access import Access, AclEntry, Group, Pool, Token, User
+from pvebox.cluster import Node, Release
+from pvebox.errors import SandboxError
+from pvebox.privileges import BUILT_IN_ROLES
+from pvebox.schema import FormatError
+from pvebox.storage import Storage, storage_from
 
 DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
 

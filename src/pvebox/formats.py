@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-from .schema import FormatCheck, FormatError, ListFormat
+from pvebox.schema import FormatCheck, FormatError, ListFormat
 
 _DNS_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?"
 _SIZE = re.compile(r"(\d+(\.\d+)?)([KMGT])?\Z")

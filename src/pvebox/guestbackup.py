@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from . import backupfiles
-from . import config as ct
-from .backupkeeping import BackupKeeping
-from .backuplog import BackupLog, local_time
-from .backuporder import JobOrder
-from .backupsnapshot import BackupSnapshot
-from .cluster import Cluster
-from .config import CtConfig
-from .errors import AbortedError, ApiError, OperationError, SandboxError
-from .lifecycle import start
-from .mountpoint import MountPoint, MountType, mount_points
-from .prune import Retention
-from .runtime import STANDARD_EXCLUDES, ArchiveOrder, ContainerSpec, Mount, NotMountableError
-from .storage import Storage, StorageType
-from .tasks import Task
+from pvebox import backupfiles
+from pvebox import config as ct
+from pvebox.backupkeeping import BackupKeeping
+from pvebox.backuplog import BackupLog, local_time
+from pvebox.backuporder import JobOrder
+from pvebox.backupsnapshot import BackupSnapshot
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig
+from pvebox.errors import AbortedError, ApiError, OperationError, SandboxError
+from pvebox.lifecycle import start
+from pvebox.mountpoint import MountPoint, MountType, mount_points
+from pvebox.prune import Retention
+from pvebox.runtime import STANDARD_EXCLUDES, ArchiveOrder, ContainerSpec, Mount, NotMountableError
+from pvebox.storage import Storage, StorageType
+from pvebox.tasks import Task
 
 # These parts of a config are not in a backup.
 _NOT_SAVED: Final = ("lock", "parent")

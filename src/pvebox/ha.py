@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from .harules import RULE_TYPES, Section, resources_of
+from pvebox.harules import RULE_TYPES, Section, resources_of
 
 
 class Manager(Protocol):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 
-from .access import ROOT
-from .cluster import Cluster
-from .lifecycle import begin_start
-from .tasks import Task
+from pvebox.access import ROOT
+from pvebox.cluster import Cluster
+from pvebox.lifecycle import begin_start
+from pvebox.tasks import Task
 
 _SHUTDOWN_SECONDS = 60
 

@@ -19,9 +19,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from . import endpoints, tickets
-from .cluster import Cluster
-from .errors import (
+from pvebox import endpoints, tickets
+from pvebox.cluster import Cluster
+from pvebox.errors import (
     INTERNAL,
     ApiError,
     CredentialsError,
@@ -32,8 +32,8 @@ from .errors import (
     SandboxError,
     UnreachableError,
 )
-from .routes import METHODS, Reply, Table, api
-from .uploads import UPLOADED, parse_multipart
+from pvebox.routes import METHODS, Reply, Table, api
+from pvebox.uploads import UPLOADED, parse_multipart
 
 _REASON: Final = b"x-pvebox-reason"
 # A response with this header is not sent; the server aborts the connection instead.

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from .errors import OperationError
-from .tasks import Task
+from pvebox.errors import OperationError
+from pvebox.tasks import Task
 
 _FILE: Final = "/var/run/vzdump.lock"
 _POLL: Final = 0.05

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .access import ROOT
-from .change import apply_pending, normalised
-from .cluster import Cluster
-from .config import CtConfig, Options
-from .disks import Log, create_disks, destroy_volumes, every_volume, free, free_if_owned, silent
-from .errors import AbortedError, ApiError, OperationError, SandboxError
-from .mountpoint import mount_points, volumes_of
-from .network import complete_network, parse_network
-from .options import FEATURES
-from .runtime import Archive, NotMountableError, Unpacked, VolumeRef
-from .schema import parse_property_string
-from .sharing import is_refused, refused_mount
-from .storage import Storage
-from .tasks import Task
+from pvebox.access import ROOT
+from pvebox.change import apply_pending, normalised
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig, Options
+from pvebox.disks import Log, create_disks, destroy_volumes, every_volume, free, free_if_owned, silent
+from pvebox.errors import AbortedError, ApiError, OperationError, SandboxError
+from pvebox.mountpoint import mount_points, volumes_of
+from pvebox.network import complete_network, parse_network
+from pvebox.options import FEATURES
+from pvebox.runtime import Archive, NotMountableError, Unpacked, VolumeRef
+from pvebox.schema import parse_property_string
+from pvebox.sharing import is_refused, refused_mount
+from pvebox.storage import Storage
+from pvebox.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .config import CtConfig
-from .confined import parts_of, path_below
-from .network import parse_network
-from .runtime import (
+from pvebox.config import CtConfig
+from pvebox.confined import parts_of, path_below
+from pvebox.network import parse_network
+from pvebox.runtime import (
     Archive,
     ArchiveOrder,
     ContainerSpec,
@@ -32,8 +32,8 @@ from .runtime import (
     VolumeBusyError,
     VolumeRef,
 )
-from .saved import SavedDict, SaveFile
-from .tasks import Task
+from pvebox.saved import SavedDict, SaveFile
+from pvebox.tasks import Task
 
 # The node, storage and name of a file.
 _FileKey = tuple[str, str, str]

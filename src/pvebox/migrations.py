@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
 
-from .cluster import Cluster
-from .config import CtConfig, Options
-from .disks import free, next_volume
-from .errors import ApiError, OperationError
-from .lifecycle import start
-from .mountpoint import MountType, add_unused, mount_points, parse
-from .options import MOUNT_KEYS, UNUSED_KEYS
-from .runtime import VolumeRef
-from .storage import Storage
-from .tasks import Task
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig, Options
+from pvebox.disks import free, next_volume
+from pvebox.errors import ApiError, OperationError
+from pvebox.lifecycle import start
+from pvebox.mountpoint import MountType, add_unused, mount_points, parse
+from pvebox.options import MOUNT_KEYS, UNUSED_KEYS
+from pvebox.runtime import VolumeRef
+from pvebox.storage import Storage
+from pvebox.tasks import Task
 
 _SHUTDOWN_SECONDS: Final = 180
 

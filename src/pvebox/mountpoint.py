@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .config import Value
-from .errors import OperationError
-from .formats import format_size, parse_size
-from .options import MOUNT_KEYS, MOUNT_POINT, ROOTFS, UNUSED_KEYS
-from .schema import FormatError, parse_property_string, print_property_string
+from pvebox.config import Value
+from pvebox.errors import OperationError
+from pvebox.formats import format_size, parse_size
+from pvebox.options import MOUNT_KEYS, MOUNT_POINT, ROOTFS, UNUSED_KEYS
+from pvebox.schema import FormatError, parse_property_string, print_property_string
 
 _MOUNT_ORDER = {key: number for number, key in enumerate(MOUNT_KEYS)}
 _UNUSED = frozenset(UNUSED_KEYS)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 
-from .errors import OperationError
-from .options import NETWORK
-from .schema import FormatError, parse_property_string, print_property_string
+from pvebox.errors import OperationError
+from pvebox.options import NETWORK
+from pvebox.schema import FormatError, parse_property_string, print_property_string
 
 
 def parse_network(text: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .errors import ParameterError
+from pvebox.errors import ParameterError
 
 _ESCAPE = re.compile(r"\\(.)")
 _VARIABLE = re.compile(r"\{\{([^\s{}]+)\}\}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import formats
-from .schema import Prop, Properties
+from pvebox import formats
+from pvebox.schema import Prop, Properties
 
 MOUNT_POINTS: Final = 256
 NETWORKS: Final = 32

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from .errors import SandboxError
-from .process import ProcessResult, attempt
+from pvebox.errors import SandboxError
+from pvebox.process import ProcessResult, attempt
 
 # The programs that the lxc runtime needs, each with its Debian package.
 _PROGRAMS: Final = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from .errors import SandboxError
+from pvebox.errors import SandboxError
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from . import backupfiles
-from .backupfiles import Backup
-from .cluster import Cluster
-from .errors import ApiError, OperationError
-from .schema import FormatError, Prop, Properties, parse_property_string
-from .storage import Storage
+from pvebox import backupfiles
+from pvebox.backupfiles import Backup
+from pvebox.cluster import Cluster
+from pvebox.errors import ApiError, OperationError
+from pvebox.schema import FormatError, Prop, Properties, parse_property_string
+from pvebox.storage import Storage
 
 Retention = Mapping[str, int]
 Log = Callable[[str], None]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from .access import ROOT
-from .cluster import Cluster
-from .routes import api
-from .shell import CommandResult, UsageError, parse_options
+from pvebox.access import ROOT
+from pvebox.cluster import Cluster
+from pvebox.routes import api
+from pvebox.shell import CommandResult, UsageError, parse_options
 
 _ALIASES: Final = {
     "useradd": ("user", "add"),

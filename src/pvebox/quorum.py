@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .errors import OperationError, UnreachableError
+from pvebox.errors import OperationError, UnreachableError
 
 Log = Callable[..., None]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from . import passwords
-from .access import Access
-from .errors import OperationError
+from pvebox import passwords
+from pvebox.access import Access
+from pvebox.errors import OperationError
 
 
 @dataclass(frozen=True)

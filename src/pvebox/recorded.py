@@ -7,18 +7,18 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from .accesslines import apply_access_lines
-from .cluster import Cluster
-from .config import CtConfig
-from .disks import every_volume
-from .errors import SandboxError
-from .fixture import storages_in
-from .lxc import LxcRuntime
-from .memory import MemoryRuntime
-from .mountpoint import mount_points
-from .runtime import Archive, ContainerSpec, Mount, Volume, VolumeRef
-from .storage import StorageType, is_backup
-from .tasks import Task, Upid
+from pvebox.accesslines import apply_access_lines
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig
+from pvebox.disks import every_volume
+from pvebox.errors import SandboxError
+from pvebox.fixture import storages_in
+from pvebox.lxc import LxcRuntime
+from pvebox.memory import MemoryRuntime
+from pvebox.mountpoint import mount_points
+from pvebox.runtime import Archive, ContainerSpec, Mount, Volume, VolumeRef
+from pvebox.storage import StorageType, is_backup
+from pvebox.tasks import Task, Upid
 
 _DIR_VOLUME_SIZE: Final = 1 << 30
 _BASE_SIZE: Final = 2 << 30

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from . import config as ct
-from .clones import convert
-from .cluster import Cluster
-from .config import CtConfig
-from .disks import create_disks, destroy_volumes
-from .errors import AbortedError, ApiError, OperationError, SandboxError
-from .lifecycle import CreateOrder, configured, finish, free_all, message_of, set_defaults, unpack
-from .mountpoint import MountPoint, MountType, mount_points
-from .network import complete_network
-from .rights import require_bridge
-from .routes import Call
-from .runtime import VolumeRef
-from .tasks import Task
+from pvebox import config as ct
+from pvebox.clones import convert
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig
+from pvebox.disks import create_disks, destroy_volumes
+from pvebox.errors import AbortedError, ApiError, OperationError, SandboxError
+from pvebox.lifecycle import CreateOrder, configured, finish, free_all, message_of, set_defaults, unpack
+from pvebox.mountpoint import MountPoint, MountType, mount_points
+from pvebox.network import complete_network
+from pvebox.rights import require_bridge
+from pvebox.routes import Call
+from pvebox.runtime import VolumeRef
+from pvebox.tasks import Task
 
 # These options describe the backed-up container itself and are not restored.
 _NOT_RESTORED: Final = ("lock", "parent", "rootfs", "snaptime", "template", "unprivileged", "mp", "unused")

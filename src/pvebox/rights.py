@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .disks import check_volume_access
-from .errors import PrivilegeError
-from .mountpoint import MountType, new_disk, parse
-from .network import parse_network
-from .options import FEATURES
-from .routes import Call
-from .schema import parse_property_string
+from pvebox.disks import check_volume_access
+from pvebox.errors import PrivilegeError
+from pvebox.mountpoint import MountType, new_disk, parse
+from pvebox.network import parse_network
+from pvebox.options import FEATURES
+from pvebox.routes import Call
+from pvebox.schema import parse_property_string
 
 _CPU = ("cores", "cpulimit", "cpuunits")
 _MEMORY = ("memory", "swap")

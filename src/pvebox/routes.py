@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from . import formats
-from .cluster import Cluster
-from .errors import NoSuchMethodError, OperationError, ParameterError, PrivilegeError
-from .schema import Prop, Properties, joined_lists, verify
+from pvebox import formats
+from pvebox.cluster import Cluster
+from pvebox.errors import NoSuchMethodError, OperationError, ParameterError, PrivilegeError
+from pvebox.schema import Prop, Properties, joined_lists, verify
 
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 

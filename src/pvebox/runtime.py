@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from .config import CtConfig
-from .tasks import Task
+from pvebox.config import CtConfig
+from pvebox.tasks import Task
 
 Say = Callable[..., None]
 # The place of volumes and files that all nodes share. The name of a node cannot contain an underscore.

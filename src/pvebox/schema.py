@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import OperationError, ParameterError
+from pvebox.errors import OperationError, ParameterError
 
 FormatCheck = Callable[[str], None]
 Properties = Mapping[str, "Prop"]

@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from . import model as standin_model
-from . import private
-from .accesslog import AccessLog
-from .assembly import lxc_cluster, memory_cluster
-from .background import RUNTIME_FILE
-from .certificates import ensure_certificates
-from .cluster import Cluster
-from .control import Control
-from .errors import SandboxError
-from .faults import Faults, Rule, install
-from .fixture import read_fixture
-from .http import HttpApi
-from .process import is_alive, write_pid_file
-from .server import bind, serve
-from .storage import StorageType
+from pvebox import model as standin_model
+from pvebox import private
+from pvebox.accesslog import AccessLog
+from pvebox.assembly import lxc_cluster, memory_cluster
+from pvebox.background import RUNTIME_FILE
+from pvebox.certificates import ensure_certificates
+from pvebox.cluster import Cluster
+from pvebox.control import Control
+from pvebox.errors import SandboxError
+from pvebox.faults import Faults, Rule, install
+from pvebox.fixture import read_fixture
+from pvebox.http import HttpApi
+from pvebox.process import is_alive, write_pid_file
+from pvebox.server import bind, serve
+from pvebox.storage import StorageType
 
 MODEL_FILE = "model.json"  # the port and the key of the stand-in model, which stay the same after a restart
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import uvicorn
 
-from .certificates import Certificates
-from .errors import SandboxError
-from .http import HttpApi, ReasonProtocol
+from pvebox.certificates import Certificates
+from pvebox.errors import SandboxError
+from pvebox.http import HttpApi, ReasonProtocol
 
 
 def bind(port: int, host: str = "127.0.0.1") -> socket.socket:

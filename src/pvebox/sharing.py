@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .cluster import Cluster
-from .runtime import ContainerSpec, VolumeRef
+from pvebox.cluster import Cluster
+from pvebox.runtime import ContainerSpec, VolumeRef
 
 
 def is_refused(cluster: Cluster, node: str, ref: VolumeRef, *, read_only: bool) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .errors import SandboxError
+from pvebox.errors import SandboxError
 
 _JOINS: Final = ("&&", "||")
 _KNOWN: Final = (*_JOINS, ";", "{", "}")

@@ -12,14 +12,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
-from .cluster import Cluster
-from .config import CtConfig, Options
-from .disks import Log
-from .errors import ApiError, OperationError
-from .features import has_feature
-from .mountpoint import MountType, add_unused, mount_points
-from .runtime import VolumeBusyError, VolumeRef
-from .storage import Storage, snapshot_name
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig, Options
+from pvebox.disks import Log
+from pvebox.errors import ApiError, OperationError
+from pvebox.features import has_feature
+from pvebox.mountpoint import MountType, add_unused, mount_points
+from pvebox.runtime import VolumeBusyError, VolumeRef
+from pvebox.storage import Storage, snapshot_name
 
 # These options describe the container itself and are not part of a snapshot.
 _NOT_COPIED: Final = ("lock", "description", "snapstate", "snaptime")

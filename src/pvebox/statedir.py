@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from .errors import SandboxError
+from pvebox.errors import SandboxError
 
 _MARKER: Final = ".pvebox"
 _HINT: Final = "Choose another directory with --state."

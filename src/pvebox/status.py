@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from . import mountpoint
-from .cluster import Cluster
-from .config import CtConfig, parse
+from pvebox import mountpoint
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig, parse
 
 
 def container_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:

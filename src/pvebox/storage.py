@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from .errors import OperationError
-from .runtime import SHARED
+from pvebox.errors import OperationError
+from pvebox.runtime import SHARED
 
 _LVM_NAME = re.compile(r"((vm|base)-(\d+)-\S+)\Z")
 # Names of logical volumes that Proxmox accepts, and those that LVM accepts.

@@ -15,8 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from .clusterlog import ERROR, INFO, ClusterLog
-from .errors import INTERNAL, AbortedError, ApiError, NodeCrashError, ParameterError, SandboxError
+from pvebox.clusterlog import ERROR, INFO, ClusterLog
+from pvebox.errors import INTERNAL, AbortedError, ApiError, NodeCrashError, ParameterError, SandboxError
 
 _UPID = re.compile(
     r"UPID:([a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?):([0-9A-Fa-f]{8}):([0-9A-Fa-f]{8,9}):"

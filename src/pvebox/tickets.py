@@ -9,7 +9,7 @@ import re
 import time
 from typing import Final
 
-from .errors import CredentialsError
+from pvebox.errors import CredentialsError
 
 _LIFETIME: Final = 2 * 3600
 # Nodes whose clocks differ by less than this accept each other's tickets.

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Final
 
-from .errors import NoSuchMethodError
+from pvebox.errors import NoSuchMethodError
 
 _DISPOSITION: Final = re.compile(rb'form-data;\s*name="([^"]*)"(?:;\s*filename="([^"]*)")?', re.IGNORECASE)
 

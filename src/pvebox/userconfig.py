@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .access import ROOT, Access, User
-from .errors import ApiError, OperationError, PrivilegeError
-from .routes import Call
+from pvebox.access import ROOT, Access, User
+from pvebox.errors import ApiError, OperationError, PrivilegeError
+from pvebox.routes import Call
 
 
 @contextmanager

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import formats
-from .errors import OperationError, PrivilegeError
-from .routes import Call
-from .schema import FormatError
+from pvebox import formats
+from pvebox.errors import OperationError, PrivilegeError
+from pvebox.routes import Call
+from pvebox.schema import FormatError
 
 
 def verified_userid(call: Call) -> str:

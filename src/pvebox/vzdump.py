@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .backuporder import JobOrder
-from .cluster import Cluster
-from .errors import ApiError, OperationError
-from .guestbackup import GuestBackup
-from .prune import KEEP_ALL, Retention, parse_retention
-from .storage import Storage
-from .tasks import Task
+from pvebox.backuporder import JobOrder
+from pvebox.cluster import Cluster
+from pvebox.errors import ApiError, OperationError
+from pvebox.guestbackup import GuestBackup
+from pvebox.prune import KEEP_ALL, Retention, parse_retention
+from pvebox.storage import Storage
+from pvebox.tasks import Task
 
 
 def run_job(cluster: Cluster, order: JobOrder, task: Task) -> None:

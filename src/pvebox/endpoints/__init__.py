@@ -1,6 +1,6 @@
 """The methods of the API, one module per part of the path tree. Importing this package registers them."""
 
-from . import (
+from pvebox.endpoints import (
     accounts,
     acl,
     backups,

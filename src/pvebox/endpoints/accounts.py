@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..routes import Call, anybody, api
-from ..schema import Prop
+from pvebox.routes import Call, anybody, api
+from pvebox.schema import Prop
 
 
 @api.method(

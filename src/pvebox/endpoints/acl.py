@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import formats
-from ..access import Access, AclEntry
-from ..aclpaths import is_allowed, normalized
-from ..errors import OperationError, ParameterError
-from ..routes import Call, anybody, api
-from ..schema import Prop
-from ..userconfig import changed_access
+from pvebox import formats
+from pvebox.access import Access, AclEntry
+from pvebox.aclpaths import is_allowed, normalized
+from pvebox.errors import OperationError, ParameterError
+from pvebox.routes import Call, anybody, api
+from pvebox.schema import Prop
+from pvebox.userconfig import changed_access
 
 # Who may allocate an object may also give rights on it.
 _OWNER: Final = {"storage": "Datastore.Allocate", "vms": "VM.Allocate", "pool": "Pool.Allocate"}

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from .. import formats, notestemplate
-from ..access import ROOT
-from ..backuporder import DEFAULT_STORAGE, JobOrder
-from ..disks import check_volume_access
-from ..errors import OperationError, ParameterError
-from ..prune import RETENTION, Retention, parse_retention, print_retention
-from ..routes import Call, anybody, api
-from ..schema import Prop, parse_property_string
-from ..storage import parse_volume_id
-from ..tasks import Task
-from ..vzdump import run_job, storage_for_backups
+from pvebox import formats, notestemplate
+from pvebox.access import ROOT
+from pvebox.backuporder import DEFAULT_STORAGE, JobOrder
+from pvebox.disks import check_volume_access
+from pvebox.errors import OperationError, ParameterError
+from pvebox.prune import RETENTION, Retention, parse_retention, print_retention
+from pvebox.routes import Call, anybody, api
+from pvebox.schema import Prop, parse_property_string
+from pvebox.storage import parse_volume_id
+from pvebox.tasks import Task
+from pvebox.vzdump import run_job, storage_for_backups
 
 _VZDUMP: Final = "/nodes/{node}/vzdump"
 _SUFFIXES: Final = {"0": ".tar", "1": ".tar.lzo", "gzip": ".tar.gz", "lzo": ".tar.lzo", "zstd": ".tar.zst"}

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from .. import formats
-from ..clones import CloneOrder, clone, cloned_options, convert, require_convertible, unlock
-from ..config import CtConfig, Options
-from ..errors import ApiError, OperationError, PrivilegeError
-from ..features import volume_has_feature
-from ..mountpoint import MountPoint, MountType, mount_points
-from ..rights import require_bridge
-from ..routes import VMID, Call, api, having
-from ..schema import Prop
-from ..storage import parse_volume_id
-from ..tasks import Task
+from pvebox import formats
+from pvebox.clones import CloneOrder, clone, cloned_options, convert, require_convertible, unlock
+from pvebox.config import CtConfig, Options
+from pvebox.errors import ApiError, OperationError, PrivilegeError
+from pvebox.features import volume_has_feature
+from pvebox.mountpoint import MountPoint, MountType, mount_points
+from pvebox.rights import require_bridge
+from pvebox.routes import VMID, Call, api, having
+from pvebox.schema import Prop
+from pvebox.storage import parse_volume_id
+from pvebox.tasks import Task
 
 _CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _FLAG = Prop(type="boolean", optional=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..errors import ApiError
-from ..routes import Call, anybody, api, having
+from pvebox.errors import ApiError
+from pvebox.routes import Call, anybody, api, having
 
 _READ: Final = having("/", "Sys.Audit")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from .. import formats
-from ..cluster import Cluster
-from ..errors import OperationError, ParameterError
-from ..features import has_feature
-from ..lifecycle import begin_start, destroy, start
-from ..routes import Call, anybody, api, having
-from ..schema import Prop
-from ..status import container_status
-from ..tasks import Task
+from pvebox import formats
+from pvebox.cluster import Cluster
+from pvebox.errors import OperationError, ParameterError
+from pvebox.features import has_feature
+from pvebox.lifecycle import begin_start, destroy, start
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.status import container_status
+from pvebox.tasks import Task
 
 _CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _FLAG = Prop(type="boolean", optional=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import backupfiles
-from ..disks import check_volume_access, free
-from ..errors import OperationError, ParameterError
-from ..routes import Call, anybody, api
-from ..runtime import VolumeRef
-from ..schema import Prop
-from ..storage import Storage, StorageType, parse_volume_id
-from ..tasks import Task
+from pvebox import backupfiles
+from pvebox.disks import check_volume_access, free
+from pvebox.errors import OperationError, ParameterError
+from pvebox.routes import Call, anybody, api
+from pvebox.runtime import VolumeRef
+from pvebox.schema import Prop
+from pvebox.storage import Storage, StorageType, parse_volume_id
+from pvebox.tasks import Task
 
 _VOLUME: Final = "/nodes/{node}/storage/{storage}/content/{volume*}"
 

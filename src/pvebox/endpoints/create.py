@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .. import formats
-from ..config import CtConfig
-from ..disks import check_volume_access
-from ..errors import OperationError, ParameterError, PrivilegeError
-from ..lifecycle import CreateOrder, create, initial_config
-from ..mountpoint import MountType, is_bare_number, mount_points
-from ..options import SETTABLE
-from ..restore import RestoreOptions, lock_replaced, restore
-from ..rights import require_config_rights
-from ..routes import STORAGE, Call, anybody, api
-from ..runtime import Archive
-from ..schema import Prop
-from ..storage import parse_volume_id
-from ..tasks import Task
+from pvebox import formats
+from pvebox.config import CtConfig
+from pvebox.disks import check_volume_access
+from pvebox.errors import OperationError, ParameterError, PrivilegeError
+from pvebox.lifecycle import CreateOrder, create, initial_config
+from pvebox.mountpoint import MountType, is_bare_number, mount_points
+from pvebox.options import SETTABLE
+from pvebox.restore import RestoreOptions, lock_replaced, restore
+from pvebox.rights import require_config_rights
+from pvebox.routes import STORAGE, Call, anybody, api
+from pvebox.runtime import Archive
+from pvebox.schema import Prop
+from pvebox.storage import parse_volume_id
+from pvebox.tasks import Task
 
 _FLAG = Prop(type="boolean", optional=True)
 _KEY_TYPES = re.compile(

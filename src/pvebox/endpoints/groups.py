@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import formats
-from ..access import Group
-from ..errors import OperationError
-from ..routes import Call, anybody, api, having
-from ..schema import Prop
-from ..userconfig import changed_access
+from pvebox import formats
+from pvebox.access import Group
+from pvebox.errors import OperationError
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.userconfig import changed_access
 
 _GROUP: Final = "/access/groups/{groupid}"
 _GROUPID: Final = {"groupid": Prop(format=formats.group_id)}

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import unquote
 
-from .. import formats
-from ..config import encode_text
-from ..errors import ApiError, OperationError
-from ..harules import Section
-from ..routes import DIGEST, NODE, Call, api, having
-from ..schema import FormatError, Prop, parse_boolean
+from pvebox import formats
+from pvebox.config import encode_text
+from pvebox.errors import ApiError, OperationError
+from pvebox.harules import Section
+from pvebox.routes import DIGEST, NODE, Call, api, having
+from pvebox.schema import FormatError, Prop, parse_boolean
 
 _RESOURCES: Final = "/cluster/ha/resources"
 READ: Final = having("/", "Sys.Audit")

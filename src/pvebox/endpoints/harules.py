@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from .. import formats
-from ..errors import ApiError, OperationError
-from ..harules import RULE_TYPES, Section, nodes_of, resources_of, rule_errors
-from ..routes import DIGEST, Call, api
-from ..schema import FormatError, Prop
-from .ha import COMMENT, FLAG, READ, WRITE, check_resource_id, failing_as, given, require_same, typed
+from pvebox import formats
+from pvebox.endpoints.ha import COMMENT, FLAG, READ, WRITE, check_resource_id, failing_as, given, require_same, typed
+from pvebox.errors import ApiError, OperationError
+from pvebox.harules import RULE_TYPES, Section, nodes_of, resources_of, rule_errors
+from pvebox.routes import DIGEST, Call, api
+from pvebox.schema import FormatError, Prop
 
 _RULES: Final = "/cluster/ha/rules"
 

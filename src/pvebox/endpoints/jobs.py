@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from .. import calendarevent, formats
-from ..errors import OperationError, ParameterError, PrivilegeError
-from ..routes import NODE, Call, api, having
-from ..schema import FormatError, Prop, Properties
-from .storageconfig import KEEP
+from pvebox import calendarevent, formats
+from pvebox.endpoints.storageconfig import KEEP
+from pvebox.errors import OperationError, ParameterError, PrivilegeError
+from pvebox.routes import NODE, Call, api, having
+from pvebox.schema import FormatError, Prop, Properties
 
 _JOB: Final = "/cluster/backup/{id}"
 _ID: Final = Prop(max_length=50)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import formats
-from ..errors import OperationError, ParameterError
-from ..migrations import MigrateOrder, Migration, StorageMap
-from ..routes import NODE, Call, api, having
-from ..schema import FormatError, Prop
-from ..tasks import Task
+from pvebox import formats
+from pvebox.errors import OperationError, ParameterError
+from pvebox.migrations import MigrateOrder, Migration, StorageMap
+from pvebox.routes import NODE, Call, api, having
+from pvebox.schema import FormatError, Prop
+from pvebox.tasks import Task
 
 _MIGRATE: Final = "/nodes/{node}/lxc/{vmid}/migrate"
 _MAY: Final = having("/vms/{vmid}", "VM.Migrate")

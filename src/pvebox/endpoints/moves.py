@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from .. import formats
-from ..change import update
-from ..cluster import Cluster
-from ..config import CtConfig
-from ..disks import copy_volume, free, next_volume
-from ..errors import ApiError, OperationError, ParameterError
-from ..features import volume_has_feature
-from ..mountpoint import MountPoint, MountType, add_unused, mount_points, parse
-from ..options import MOUNT_KEYS, UNUSED_KEYS
-from ..routes import DIGEST, VMID, Call, api, having
-from ..runtime import VolumeBusyError
-from ..schema import Prop
-from ..storage import Storage
-from ..tasks import Task
-from .settings import require_same_digest
+from pvebox import formats
+from pvebox.change import update
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig
+from pvebox.disks import copy_volume, free, next_volume
+from pvebox.endpoints.settings import require_same_digest
+from pvebox.errors import ApiError, OperationError, ParameterError
+from pvebox.features import volume_has_feature
+from pvebox.mountpoint import MountPoint, MountType, add_unused, mount_points, parse
+from pvebox.options import MOUNT_KEYS, UNUSED_KEYS
+from pvebox.routes import DIGEST, VMID, Call, api, having
+from pvebox.runtime import VolumeBusyError
+from pvebox.schema import Prop
+from pvebox.storage import Storage
+from pvebox.tasks import Task
 
 _KEYS = (*MOUNT_KEYS, *UNUSED_KEYS)
 

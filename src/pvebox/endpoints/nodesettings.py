@@ -5,8 +5,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Any, Final
 
-from ..routes import Call, anybody, api, having
-from ..schema import FormatError, Prop
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import FormatError, Prop
 
 _SUBSCRIPTIONS: Final = "https://www.proxmox.com/en/proxmox-virtual-environment/pricing"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import formats
-from ..access import Access, Pool
-from ..errors import OperationError
-from ..routes import Call, anybody, api, having
-from ..schema import Prop
-from ..userconfig import changed_access
-from .system import storage_resource
+from pvebox import formats
+from pvebox.access import Access, Pool
+from pvebox.endpoints.system import storage_resource
+from pvebox.errors import OperationError
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.userconfig import changed_access
 
 _POOLID = Prop(format=formats.poolid)
 _FLAG = Prop(type="boolean", optional=True)

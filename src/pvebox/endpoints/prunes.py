@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import formats, prune
-from ..disks import check_volume_access
-from ..errors import ParameterError
-from ..routes import Call, anybody, api, having
-from ..schema import Prop
-from ..storage import parse_volume_id
-from ..tasks import Task
+from pvebox import formats, prune
+from pvebox.disks import check_volume_access
+from pvebox.errors import ParameterError
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.storage import parse_volume_id
+from pvebox.tasks import Task
 
 _STORAGE: Final = "/nodes/{node}/storage/{storage}"
 _PARAMETERS: Final = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from .. import formats
-from ..errors import OperationError
-from ..realms import REALMS
-from ..routes import Call, api, having, world
-from ..schema import Prop
+from pvebox import formats
+from pvebox.errors import OperationError
+from pvebox.realms import REALMS
+from pvebox.routes import Call, api, having, world
+from pvebox.schema import Prop
 
 
 @api.method("GET", "/access/domains", world)

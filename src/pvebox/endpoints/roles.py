@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import formats
-from ..access import Access
-from ..errors import OperationError, ParameterError
-from ..privileges import ALL, BUILT_IN_ROLES
-from ..routes import Call, anybody, api, having
-from ..schema import FormatError, Prop
-from ..userconfig import changed_access
+from pvebox import formats
+from pvebox.access import Access
+from pvebox.errors import OperationError, ParameterError
+from pvebox.privileges import ALL, BUILT_IN_ROLES
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import FormatError, Prop
+from pvebox.userconfig import changed_access
 
 
 def privilege(name: str) -> None:

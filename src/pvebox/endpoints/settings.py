@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import formats
-from ..change import update
-from ..config import CtConfig
-from ..errors import OperationError, ParameterError
-from ..options import SETTABLE
-from ..rights import require_config_rights
-from ..routes import DIGEST, Call, api, having
-from ..schema import Prop
+from pvebox import formats
+from pvebox.change import update
+from pvebox.config import CtConfig
+from pvebox.errors import OperationError, ParameterError
+from pvebox.options import SETTABLE
+from pvebox.rights import require_config_rights
+from pvebox.routes import DIGEST, Call, api, having
+from pvebox.schema import Prop
 
 _CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _AUDIT = having("/vms/{vmid}", "VM.Audit")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from .. import formats
-from ..errors import OperationError
-from ..lifecycle import begin_start
-from ..routes import Call, anybody, api, having
-from ..schema import Prop
-from ..snapshots import Snapshot
-from ..tasks import Task
+from pvebox import formats
+from pvebox.errors import OperationError
+from pvebox.lifecycle import begin_start
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.snapshots import Snapshot
+from pvebox.tasks import Task
 
 _SNAPSHOTS = "/nodes/{node}/lxc/{vmid}/snapshot"
 _ONE = f"{_SNAPSHOTS}/{{snapname}}"

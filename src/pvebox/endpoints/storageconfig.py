@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .. import formats
-from ..errors import ApiError, OperationError
-from ..routes import STORAGE, Call, anybody, api, having
-from ..schema import FormatError, Prop, Properties
-from ..storage import Storage, StorageType, storage_entry, storage_from
+from pvebox import formats
+from pvebox.errors import ApiError, OperationError
+from pvebox.routes import STORAGE, Call, anybody, api, having
+from pvebox.schema import FormatError, Prop, Properties
+from pvebox.storage import Storage, StorageType, storage_entry, storage_from
 
 # Proxmox's storage types. The sandbox has some of them.
 _TYPES: Final = (

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .. import backupfiles, formats
-from ..backupfiles import Backup
-from ..disks import allocate, check_volume_access
-from ..downloads import fetch
-from ..errors import ApiError, OperationError, ParameterError, PrivilegeError
-from ..routes import Call, anybody, api, having
-from ..schema import Prop
-from ..storage import Storage, parse_image_file, require_lvm_name
-from ..tasks import Task
+from pvebox import backupfiles, formats
+from pvebox.backupfiles import Backup
+from pvebox.disks import allocate, check_volume_access
+from pvebox.downloads import fetch
+from pvebox.errors import ApiError, OperationError, ParameterError, PrivilegeError
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.storage import Storage, parse_image_file, require_lvm_name
+from pvebox.tasks import Task
 
 _STORAGE = "/nodes/{node}/storage/{storage}"
 _CONTENT = ("images", "rootdir", "vztmpl", "backup", "iso", "snippets", "import")

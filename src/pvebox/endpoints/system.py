@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .. import formats
-from ..cluster import Node
-from ..errors import OperationError, ParameterError
-from ..routes import Call, anybody, api, having
-from ..schema import Prop
-from ..storage import Storage
+from pvebox import formats
+from pvebox.cluster import Node
+from pvebox.errors import OperationError, ParameterError
+from pvebox.routes import Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.storage import Storage
 
 _BOOTED = time.time()
 

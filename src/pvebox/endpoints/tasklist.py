@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import formats
-from ..errors import ParameterError
-from ..routes import Call, Reply, anybody, api
-from ..schema import FormatError, Prop
-from ..tasks import Task, Upid, is_error
+from pvebox import formats
+from pvebox.errors import ParameterError
+from pvebox.routes import Call, Reply, anybody, api
+from pvebox.schema import FormatError, Prop
+from pvebox.tasks import Task, Upid, is_error
 
 _TASK = "/nodes/{node}/tasks/{upid}"
 _COUNT = Prop(type="integer", minimum=0, optional=True)

@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from .. import formats, tickets
-from ..access import Access
-from ..aclpaths import normalized
-from ..errors import ApiError, LoginError, OperationError, ParameterError, PrivilegeError
-from ..realms import require_password, set_password
-from ..routes import Call, api, world
-from ..schema import FormatError, Prop
-from ..userrights import (
-    require_on_existing_user,
-    require_realm,
-    require_user_exists,
-    verified_userid,
-)
-from .roles import privilege
-from .users import USERID
+from pvebox import formats, tickets
+from pvebox.access import Access
+from pvebox.aclpaths import normalized
+from pvebox.endpoints.roles import privilege
+from pvebox.endpoints.users import USERID
+from pvebox.errors import ApiError, LoginError, OperationError, ParameterError, PrivilegeError
+from pvebox.realms import require_password, set_password
+from pvebox.routes import Call, api, world
+from pvebox.schema import FormatError, Prop
+from pvebox.userrights import require_on_existing_user, require_realm, require_user_exists, verified_userid
 
 # The privileges that a login page wants to know, by the first part of a path.
 _CAPABILITIES: Final = {

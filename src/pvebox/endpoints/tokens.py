@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from .. import formats
-from ..access import Access, Token
-from ..errors import OperationError, ParameterError
-from ..routes import Call, api
-from ..schema import Prop
-from ..userconfig import changed_access
-from ..userrights import require_self_or_user_modify, require_user_exists
+from pvebox import formats
+from pvebox.access import Access, Token
+from pvebox.errors import OperationError, ParameterError
+from pvebox.routes import Call, api
+from pvebox.schema import Prop
+from pvebox.userconfig import changed_access
+from pvebox.userrights import require_self_or_user_modify, require_user_exists
 
 _TOKEN: Final = "/access/users/{userid}/token/{tokenid}"  # noqa: S105
 _USERID: Final = Prop(format=formats.userid, max_length=64)

@@ -6,12 +6,12 @@ import hashlib
 import re
 from typing import Any, Final
 
-from ..downloads import fetch
-from ..errors import OperationError, ParameterError
-from ..routes import STORAGE, Call, anybody, api, having
-from ..schema import Prop
-from ..tasks import Task
-from ..uploads import UPLOADED
+from pvebox.downloads import fetch
+from pvebox.errors import OperationError, ParameterError
+from pvebox.routes import STORAGE, Call, anybody, api, having
+from pvebox.schema import Prop
+from pvebox.tasks import Task
+from pvebox.uploads import UPLOADED
 
 _ENDINGS: Final = {
     "iso": r"\.(iso|img)",

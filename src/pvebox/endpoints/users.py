@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .. import formats
-from ..access import Access, User
-from ..errors import OperationError
-from ..realms import REALMS, set_password
-from ..routes import Call, anybody, api
-from ..schema import Prop
-from ..userconfig import changed_access
-from ..userrights import (
+from pvebox import formats
+from pvebox.access import Access, User
+from pvebox.endpoints.tokens import token_info, tokens_of
+from pvebox.errors import OperationError
+from pvebox.realms import REALMS, set_password
+from pvebox.routes import Call, anybody, api
+from pvebox.schema import Prop
+from pvebox.userconfig import changed_access
+from pvebox.userrights import (
     may_on_user,
     require_on_existing_user,
     require_on_named_groups,
@@ -19,7 +20,6 @@ from ..userrights import (
     require_user_exists,
     verified_userid,
 )
-from .tokens import token_info, tokens_of
 
 USERID: Final = Prop(format=formats.userid, max_length=64)
 _TEXTS: Final = ("firstname", "lastname", "email", "comment", "keys")

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import formats
-from ..config import CtConfig
-from ..disks import parse_existing
-from ..errors import OperationError
-from ..formats import format_size
-from ..mountpoint import MountPoint
-from ..options import MOUNT_KEYS
-from ..routes import DIGEST, Call, api, having
-from ..runtime import VolumeRef
-from ..schema import Prop
-from ..tasks import Task
-from .settings import require_same_digest
+from pvebox import formats
+from pvebox.config import CtConfig
+from pvebox.disks import parse_existing
+from pvebox.endpoints.settings import require_same_digest
+from pvebox.errors import OperationError
+from pvebox.formats import format_size
+from pvebox.mountpoint import MountPoint
+from pvebox.options import MOUNT_KEYS
+from pvebox.routes import DIGEST, Call, api, having
+from pvebox.runtime import VolumeRef
+from pvebox.schema import Prop
+from pvebox.tasks import Task
 
 _CONTAINER = "/nodes/{node}/lxc/{vmid}"
 

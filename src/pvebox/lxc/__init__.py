@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .runtime import LxcRuntime
+from pvebox.lxc.runtime import LxcRuntime
 
 __all__ = ["LxcRuntime"]

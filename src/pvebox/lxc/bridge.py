@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..errors import SandboxError
-from ..process import attempt, command_line, run, terminate_if_owned
-from .names import RUN, Names
+from pvebox.errors import SandboxError
+from pvebox.lxc.names import RUN, Names
+from pvebox.process import attempt, command_line, run, terminate_if_owned
 
 _FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
 # The host's forwarding setting before its first sandbox. All sandboxes of the host share this file.

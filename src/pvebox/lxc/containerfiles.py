@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from ..config import CtConfig
-from ..network import parse_network
-from ..process import run
-from ..runtime import Say
-from .containerroot import ContainerRoot
+from pvebox.config import CtConfig
+from pvebox.lxc.containerroot import ContainerRoot
+from pvebox.network import parse_network
+from pvebox.process import run
+from pvebox.runtime import Say
 
 _BEGIN: Final = "# --- BEGIN PVE ---"
 _END: Final = "# --- END PVE ---"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from ..confined import descend
-from ..errors import OperationError
-from .names import FIRST_ID
+from pvebox.confined import descend
+from pvebox.errors import OperationError
+from pvebox.lxc.names import FIRST_ID
 
 # More than the size of any file that is read here. A container could make such a file larger.
 _LARGEST_FILE: Final = 1 << 20

@@ -11,11 +11,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from ..config import CtConfig
-from ..errors import OperationError
-from ..options import FEATURES
-from ..process import CommandError, attempt, start_ticks
-from ..runtime import (
+from pvebox.config import CtConfig
+from pvebox.errors import OperationError
+from pvebox.lxc import containerfiles, figures, lxcconfig, packing
+from pvebox.lxc.containerroot import ContainerRoot
+from pvebox.lxc.images import Images
+from pvebox.lxc.mounts import mount_in_container, mounted_below, unmount
+from pvebox.lxc.names import Names
+from pvebox.lxc.trees import Trees, bind
+from pvebox.options import FEATURES
+from pvebox.process import CommandError, attempt, start_ticks
+from pvebox.runtime import (
     Archive,
     ArchiveOrder,
     ContainerSpec,
@@ -27,14 +33,8 @@ from ..runtime import (
     Usage,
     VolumeRef,
 )
-from ..schema import parse_property_string
-from ..tasks import Task
-from . import containerfiles, figures, lxcconfig, packing
-from .containerroot import ContainerRoot
-from .images import Images
-from .mounts import mount_in_container, mounted_below, unmount
-from .names import Names
-from .trees import Trees, bind
+from pvebox.schema import parse_property_string
+from pvebox.tasks import Task
 
 # Without newuidmap on the PATH, LXC writes the id maps itself. newuidmap would need entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}

@@ -7,9 +7,9 @@ import json
 import os
 from pathlib import Path
 
-from ..process import attempt
-from ..runtime import Interface, Usage
-from .names import Names
+from pvebox.lxc.names import Names
+from pvebox.process import attempt
+from pvebox.runtime import Interface, Usage
 
 
 def control_groups(name: str) -> list[Path]:

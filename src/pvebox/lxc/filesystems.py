@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ..process import attempt, run
+from pvebox.process import attempt, run
 
 _FICLONE: Final = 0x40049409
 _SHUTDOWN: Final = 0x8004587D

@@ -9,11 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ..errors import OperationError
-from ..runtime import NotMountableError, VolumeRef
-from ..storage import is_snapshot
-from . import mmp
-from .mounts import (
+from pvebox.errors import OperationError
+from pvebox.lxc import mmp
+from pvebox.lxc.mounts import (
     is_mounted,
     loop_devices_of,
     mount_image,
@@ -22,7 +20,9 @@ from .mounts import (
     mounted_below,
     unmount,
 )
-from .names import FIRST_ID, Names
+from pvebox.lxc.names import FIRST_ID, Names
+from pvebox.runtime import NotMountableError, VolumeRef
+from pvebox.storage import is_snapshot
 
 _MAGIC_AT: Final = 1080
 _MAGIC: Final = b"\x53\xef"

@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ..process import attempt, run
-from ..runtime import Say, Volume, VolumeBusyError, VolumeRef
-from . import filesystems, mmp
-from .imagemounts import ImageMounts, base_of, has_filesystem
-from .mounts import is_mounted, loop_devices_of, mounted_below, unmount
-from .names import FIRST_ID, Names
+from pvebox.lxc import filesystems, mmp
+from pvebox.lxc.imagemounts import ImageMounts, base_of, has_filesystem
+from pvebox.lxc.mounts import is_mounted, loop_devices_of, mounted_below, unmount
+from pvebox.lxc.names import FIRST_ID, Names
+from pvebox.process import attempt, run
+from pvebox.runtime import Say, Volume, VolumeBusyError, VolumeRef
 
 _MADE: Final = "user.pvebox.made"
 _LINGER: Final = 3.0

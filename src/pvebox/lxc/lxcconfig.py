@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-from ..errors import OperationError
-from ..network import parse_network
-from ..runtime import ContainerSpec, Mount
-from .names import FIRST_ID, ID_COUNT, Names
+from pvebox.errors import OperationError
+from pvebox.lxc.names import FIRST_ID, ID_COUNT, Names
+from pvebox.network import parse_network
+from pvebox.runtime import ContainerSpec, Mount
 
 _INCLUDES: Final = "/usr/share/lxc/config"
 

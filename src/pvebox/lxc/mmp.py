@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..process import run
+from pvebox.process import run
 
 _SUPERBLOCK_AT: Final = 1024
 _FEATURES_AT, _BLOCK_SIZE_AT, _MMP_BLOCK_AT = 0x60, 0x18, 0x168

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from ..errors import OperationError
-from ..process import CommandError, attempt, run
+from pvebox.errors import OperationError
+from pvebox.process import CommandError, attempt, run
 
 HELPER: Final = Path(__file__).with_name("inside.py")
 _MOUNT_TIMEOUT: Final = 300

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ..confined import path_below
-from ..errors import SandboxError
-from ..runtime import Sharing, VolumeRef
+from pvebox.confined import path_below
+from pvebox.errors import SandboxError
+from pvebox.runtime import Sharing, VolumeRef
 
 FIRST_ID: Final = 100_000
 ID_COUNT: Final = 65_536

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from ..errors import OperationError
-from ..process import attempt, spawn
-from ..runtime import Archive, ArchiveOrder, Say
-from ..tasks import Task
-from .mounts import HELPER
-from .names import FIRST_ID, ID_COUNT
+from pvebox.errors import OperationError
+from pvebox.lxc.mounts import HELPER
+from pvebox.lxc.names import FIRST_ID, ID_COUNT
+from pvebox.process import attempt, spawn
+from pvebox.runtime import Archive, ArchiveOrder, Say
+from pvebox.tasks import Task
 
 _CONFIG: Final = "./etc/vzdump/pct.conf"
 _FIREWALL: Final = "./etc/vzdump/pct.fw"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..confined import parts_of, path_below
-from . import packing
-from .bridge import Bridge, choose_network
-from .containers import LxcContainers
-from .images import Images
-from .names import Names
+from pvebox.confined import parts_of, path_below
+from pvebox.lxc import packing
+from pvebox.lxc.bridge import Bridge, choose_network
+from pvebox.lxc.containers import LxcContainers
+from pvebox.lxc.images import Images
+from pvebox.lxc.names import Names
 
 
 class LxcRuntime:

@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..confined import descend, descriptor_path
-from ..errors import OperationError
-from ..process import attempt
-from ..runtime import ContainerSpec, Mount, NotMountableError, VolumeRef
-from .containerroot import ContainerRoot
-from .images import Images
-from .mounts import mounted_below, unmount
-from .names import Names
+from pvebox.confined import descend, descriptor_path
+from pvebox.errors import OperationError
+from pvebox.lxc.containerroot import ContainerRoot
+from pvebox.lxc.images import Images
+from pvebox.lxc.mounts import mounted_below, unmount
+from pvebox.lxc.names import Names
+from pvebox.process import attempt
+from pvebox.runtime import ContainerSpec, Mount, NotMountableError, VolumeRef
 
 
 class Trees:
