@@ -133,4 +133,4 @@ def _restore_as(agent: Deployment, backup: Backup, name: str, *, dry_run: bool) 
     from paddock.run import restore_as as work
 
     copy = work.copy(agent, backup, name)
-    print(as_text(work.plan(copy), {}) if dry_run else work.restore_as(copy, backup))
+    print(as_text(work.plan_as(copy), {}) if dry_run else work.restore_as(copy, backup))

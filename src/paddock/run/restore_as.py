@@ -18,7 +18,7 @@ def copy(agent: Deployment, backup: Backup, name: str) -> Deployment:
     return copies.copy_of(agent, name, incoming_of(agent, backup))
 
 
-def plan(copy: Deployment) -> Plan:
+def plan_as(copy: Deployment) -> Plan:
     """Observe the place, and plan what creates the new agent."""
     _check_new(copy)
     return verbs.plan(copy)

@@ -21,9 +21,9 @@ def every_check(agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         ]
     else:
         managed_by_us = [checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))]
-    version = str(agent.version) if agent.version and agent.image_brings_code else None
+    in_image = str(agent.version) if agent.version and agent.image_brings_code else None
     return (
-        *((checks.version(agent.url("api_server"), version),) if version else ()),
+        *((checks.version(agent.url("api_server"), in_image),) if in_image else ()),
         *checks.messaging(name, hermes_home, frozenset(connectors.names(agent))),
         *connector_checks.proofs(agent),
         *mcp_checks.checks(agent, name, hermes_home),
