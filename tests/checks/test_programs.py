@@ -18,11 +18,11 @@ from typing import Any
 import pytest
 
 from paddock.checks import inside
-from paddock.checks.look import INSIDE as MODULES
+from paddock.checks.look import INSIDE as MODULE
 from paddock.checks.look import machine_program
 from paddock.runtimes.program import on_demand
 
-INSIDE = on_demand(*MODULES)
+INSIDE = on_demand(MODULE)
 PYTHON = [sys.executable, "-I", "-S", "-c"]
 
 

@@ -151,9 +151,7 @@ def on_the_machine(text: str, stdin: Any) -> tuple[Any, int]:
 
 @pytest.mark.parametrize("path", ["/", "/missing"])
 def test_an_answer_of_the_agent_to_a_probe_is_cut(server: str, path: str) -> None:
-    reply, grew = on_the_machine(
-        program(LOOPBACK, "paddock.runtimes.request"), {**question(server + path), "env_files": []}
-    )
+    reply, grew = on_the_machine(program("paddock.runtimes.request"), {**question(server + path), "env_files": []})
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
     assert "and was cut" in reply["refused"]
 
@@ -167,7 +165,7 @@ def test_answers_files_and_output_read_by_verify_are_cut(server: str, tmp_path: 
         {"kind": "file", "path": str(large)},
         {"kind": "attempt", "argv": [*FLOOD[:2], f"{FLOOD[2]}; echo last; exit 3"], "seconds": 60},
     ]
-    found, grew = on_the_machine(program(*INSIDE), asked)
+    found, grew = on_the_machine(program(INSIDE), asked)
     assert grew < MOST, f"an answer, a file and an output of {MUCH >> 20} MiB each took {grew} MiB of memory"
     answer, file_, attempt = (each["found"] for each in found["answers"])
     assert "and was cut" in answer["refused"]
@@ -202,7 +200,7 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
         "health": None,
         "inside": {"argv": [*FLOOD], "program": "", "load": [], "questions": []},
     }
-    found, grew = on_the_machine(program(*MACHINE), asked)
+    found, grew = on_the_machine(program(MACHINE), asked)
     assert grew < MOST, f"a log, a file and an answer of {MUCH >> 20} MiB each took {grew} MiB of memory"
     assert "and was cut off" in found["inside"]["found"]["refused"]
     assert found["leaks"]["found"]["found"] == {"KEY": ["the log"]}

@@ -65,7 +65,7 @@ def package_files() -> Iterator[tuple[str, str]]:
         yield str(path.relative_to(folder)), path.read_text()
 
 
-PACKAGE_FILES = {**dict(package_files()), "runtimes/egress": program(*egress.MODULES)}
+PACKAGE_FILES = {**dict(package_files()), "runtimes/egress": program(egress.GUARD)}
 
 
 def shown(content: str) -> str:

@@ -72,7 +72,7 @@ def test_the_health_command_fails_when_nothing_listens() -> None:
 
 
 def asked(question: dict[str, Any], **environment: str) -> Any:
-    argv = [sys.executable, "-I", "-c", program("paddock.runtimes.loopback", "paddock.runtimes.request")]
+    argv = [sys.executable, "-I", "-c", program("paddock.runtimes.request")]
     done = subprocess.run(argv, input=json.dumps(question), capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

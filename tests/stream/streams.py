@@ -14,8 +14,8 @@ from paddock.runtimes.program import program
 from paddock.stream.receive import receive
 from paddock.stream.send import Sender
 
-SEND = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "sparse", "database", "send")))
-RECEIVE = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "reading", "receive")))
+SEND = program("paddock.stream.send")
+RECEIVE = program("paddock.stream.receive")
 LIMIT = 1 << 40
 Json = dict[str, Any]
 

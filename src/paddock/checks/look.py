@@ -24,29 +24,8 @@ from paddock.runtimes.program import on_demand
 _OPEN_FOLDERS: Final = ("/run", "/tmp", "/var/tmp")  # noqa: S108
 SECONDS: Final = 150
 _LOOPBACK: Final = "paddock.runtimes.loopback"
-_THREADS: Final = "paddock.checks.threads"
-INSIDE: Final = [_LOOPBACK, _THREADS, "paddock.checks.inside"]
-MACHINE: Final = [
-    _LOOPBACK,
-    _THREADS,
-    "paddock.runtimes.request",
-    *(
-        f"paddock.checks.machine.{name}"  # each may import the ones before it
-        for name in (
-            "files",
-            "processes",
-            "output",
-            "state",
-            "shipped",
-            "isolation",
-            "limits",
-            "login",
-            "ports",
-            "leaks",
-            "main",
-        )
-    ),
-]
+INSIDE: Final = "paddock.checks.inside"
+MACHINE: Final = "paddock.checks.machine.main"
 _KINDS: Final[Mapping[type, str]] = {
     Request: "request",
     ReadFile: "file",
@@ -87,7 +66,7 @@ def look(
 
 def machine_program() -> str:
     """Return the Python program that reads a question on the machine and prints facts."""
-    return on_demand(*MACHINE)
+    return on_demand(MACHINE)
 
 
 def facts(printed: str) -> dict[str, Any] | None:
@@ -130,7 +109,7 @@ def question(
         "logs": list(argvs.logs),
         "inside": {
             "argv": list(argvs.enter),
-            "program": on_demand(*INSIDE),
+            "program": on_demand(INSIDE),
             "load": [] if quick else [_LOOPBACK],  # before it gets the questions
             "questions": [
                 {

@@ -85,7 +85,7 @@ def _reply(guest: Guest, question: Mapping[str, Any], seconds: float, patience: 
     printed = expect(
         guest,
         "asking the agent",
-        ["python3", "-I", "-c", program("paddock.runtimes.loopback", "paddock.runtimes.request")],
+        ["python3", "-I", "-c", program("paddock.runtimes.request")],
         stdin=json.dumps({**question, "patience": patience}).encode(),
         deadline=seconds + patience + 20,
     )

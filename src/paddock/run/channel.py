@@ -21,7 +21,6 @@ from paddock.runtimes import Runtime
 from paddock.runtimes.program import program
 from paddock.visible import one_line
 
-_MODULES: Final = ("paddock.runtimes.loopback", "paddock.runtimes.request", "paddock.run.relay")
 _LONGEST_LINE: Final = 16 << 20  # what the relay prints of the longest line or body that it reads
 _LONGEST_ANSWER: Final = 256 << 20  # bytes of all parts; those that nobody has read yet are kept
 _GRACE: Final = 20.0  # seconds for the machine, beyond those of a request
@@ -100,5 +99,5 @@ class Channel:
 @contextmanager
 def channel(guest: Guest, runtime: Runtime) -> Iterator[Channel]:
     """Open a channel to the API of an agent. Its key is read on the machine and stays there."""
-    with guest.piped(["python3", "-I", "-c", program(*_MODULES)]) as pipes:
+    with guest.piped(["python3", "-I", "-c", program("paddock.run.relay")]) as pipes:
         yield Channel(pipes, runtime, guest.name)

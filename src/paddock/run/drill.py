@@ -176,7 +176,7 @@ def _check_databases(copy: Located, guest: Guest) -> int:
         "rebuilt": list(keeping.rebuilt),
     }
     python = f"{copy.paths.code}/{copy.code[0]}/bin/python" if copy.code else "python3"
-    argv = [python, "-I", "-c", program("paddock.stream.layout", "paddock.run.databases"), json.dumps(order)]
+    argv = [python, "-I", "-c", program("paddock.run.databases"), json.dumps(order)]
     printed = expect(guest, f"checking the databases of {copy.name}", copy.runtime.enter(argv), deadline=_CHECK_SECONDS)
     try:
         found = {str(path): (str(said), int(rows)) for path, (said, rows) in bounded.parsed(printed).items()}

@@ -29,8 +29,6 @@ from paddock.run.resolve import Located, Resolved, locate
 from paddock.runtimes.program import program
 from paddock.visible import one_line
 
-_STREAM: Final = ("layout", "folders", "sparse", "database", "send", "reading", "receive")
-_IMPORTS: Final = ("folder", "commands", "users", "mark", "unzip")
 _SECONDS: Final = 600  # for a search of a root disk, and for a service that stops slowly
 _NO_PROGRAM: Final = 127
 Json = dict[str, Any]
@@ -230,10 +228,7 @@ def _told(guest: Guest, what: str, order: Mapping[str, Any], source: Source) -> 
 
 
 def _argv(what: str, order: Mapping[str, Any]) -> list[str]:
-    more = {"look": ("look",), "retire": ("retire",), "give": ("retire", "staging", "give")}[what]
-    modules = [f"paddock.stream.{name}" for name in _STREAM]
-    modules += [f"paddock.imports.{name}" for name in (*_IMPORTS, *more)]
-    return ["python3", "-I", "-c", program(*modules), json.dumps(order)]
+    return ["python3", "-I", "-c", program(f"paddock.imports.{what}"), json.dumps(order)]
 
 
 def _names(agent: Located) -> tuple[str, str]:

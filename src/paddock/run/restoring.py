@@ -20,7 +20,6 @@ from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
 from paddock.visible import one_line
 
-_MODULES: Final = ("layout", "folders", "reading", "receive", "aside", "restoration")
 _BLOCK: Final = 1 << 20
 _MOST_SAID: Final = 8 << 20
 _MOST_LINES: Final = 20
@@ -145,4 +144,4 @@ def stop(agent: Located, guest: Guest) -> None:
 
 
 def _argv(order: Mapping[str, object]) -> list[str]:
-    return ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
+    return ["python3", "-I", "-c", program("paddock.stream.restoration"), json.dumps(order)]

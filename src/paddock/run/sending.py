@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from paddock import clock
 from paddock.backups import Backup, Destination
@@ -15,8 +14,6 @@ from paddock.process import CommandFailed
 from paddock.run.resolve import Located
 from paddock.runtimes.program import program
 from paddock.stream.layout import announced, matcher
-
-_MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
 
 def about(agent: Located, seen: AgentSeen | None) -> dict[str, str | None]:
@@ -47,7 +44,7 @@ def sender(
         "examine": examine,
         **({"only": list(only)} if only is not None else {}),
     }
-    return ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
+    return ["python3", "-I", "-c", program("paddock.stream.send"), json.dumps(order)]
 
 
 def send(agent: Located, guest: Guest, destination: Destination, said: Mapping[str, str | None]) -> Backup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from importlib import resources
 from typing import Final
 
@@ -12,6 +14,7 @@ for name, source in {sources!a}:
     exec(compile(source, name, "exec"), module.__dict__)
 module.main()
 """
+_IMPORTED: Final = re.compile(r"^ *from (paddock\.[\w.]+) import", re.MULTILINE)
 # `Sent` itself, not an instance, finds modules and loads them.
 _ON_DEMAND: Final = """\
 import sys
@@ -30,23 +33,37 @@ sys.modules[{main!r}].main()
 """
 
 
-def program(*modules: str) -> str:
-    """Return a program that loads these modules in order and calls ``main()`` of the last one.
+def program(main: str) -> str:
+    """Return a program that calls ``main()`` of a module, and has the modules of Paddock that it imports.
 
-    It is the argument of ``python3 -I -c``. Modules may import earlier ones by their full names; the machine does not
-    need Paddock.
+    It is the argument of ``python3 -I -c``. The machine does not need Paddock.
     """
-    return _LOADER.format(sources=[(name, _source(name)) for name in modules])
+    return _LOADER.format(sources=[(name, _source(name)) for name in _needed(main)])
 
 
-def on_demand(*modules: str) -> str:
-    """Return a program that calls ``main()`` of the last module, and loads the others when they are imported.
+def on_demand(main: str) -> str:
+    """Return a program that calls ``main()`` of a module, and loads the others when they are imported.
 
     It is the argument of ``python3 -I -S -c``. Bundles have programs of the other form, which therefore stays as it is.
     """
-    return _ON_DEMAND.format(sources={name: _source(name) for name in modules}, main=modules[-1])
+    return _ON_DEMAND.format(sources={name: _source(name) for name in _needed(main)}, main=main)
 
 
+def _needed(main: str) -> list[str]:
+    """Return a module and those that it imports, each after those that it needs."""
+    found: dict[str, None] = {}
+
+    def add(name: str) -> None:
+        for imported in _IMPORTED.findall(_source(name)):
+            if imported not in found:
+                add(imported)
+        found[name] = None
+
+    add(main)
+    return list(found)
+
+
+@cache
 def _source(module: str) -> str:
     package, _, name = module.rpartition(".")
     return (resources.files(package) / f"{name}.py").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from paddock.spec.egress import Endpoint, NetworkSpec
 from paddock.spec.models import AgentSpec
 
 PACKAGE: Final = "nftables"  # the Debian package with the program `nft`
-MODULES: Final = [f"paddock.runtimes.egress.{name}" for name in ("ruleset", "surroundings", "storage", "guard")]
+GUARD: Final = "paddock.runtimes.egress.guard"
 
 
 def files(
@@ -37,7 +37,7 @@ def files(
     }
     families = (resources.files(__package__) / "families.py").read_text(encoding="utf-8")
     configured = json.dumps(configuration, indent=2) + "\n"
-    return {"egress.json": configured, "egress.py": program(*MODULES), "families.py": families}
+    return {"egress.json": configured, "egress.py": program(GUARD), "families.py": families}
 
 
 def asks_names(network: NetworkSpec, reaches: Sequence[Endpoint]) -> bool:
