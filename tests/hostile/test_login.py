@@ -18,7 +18,7 @@ from paddock.checks.subject import Subject
 from paddock.guests import expect
 from paddock.recipes.workload import Paths
 from paddock.runtimes import machine as commands
-from paddock.runtimes import runtime_for
+from paddock.runtimes.open import runtime_for
 from paddock.runtimes.program import on_demand
 from paddock.spec.agent_id import AgentId
 
@@ -52,8 +52,8 @@ def paths_of(**keys: Any) -> Paths:
 
 def verified(machine: PrivateMachine) -> Line:
     """Return the line of `verify` about logins."""
-    modules = [f"paddock.checks.machine.{name}" for name in ("files", "output", "login")]
-    program = on_demand(*modules).replace(f"sys.modules[{modules[-1]!r}].main()", _LOOK)
+    module = "paddock.checks.machine.login"
+    program = on_demand(module).replace(f"sys.modules[{module!r}].main()", _LOOK)
     found = json.loads(machine.run("python3", "-I", "-S", "-c", program))
     subject = Subject("bee", paths_of(), (), "", {}, None, (), frozenset(), False, False, account="bee")
     (line,) = judged.lines(subject, {"found": found, "seconds": 0.0}, {})

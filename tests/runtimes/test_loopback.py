@@ -212,7 +212,7 @@ def test_a_request_without_a_key_may_be_answered_by_any_user(tmp_path: Path) -> 
 @needs_root
 def test_a_chat_sends_its_key_to_the_agent_and_not_to_another_user(tmp_path: Path) -> None:
     (tmp_path / "secrets.env").write_text("KEY=canary\n")
-    argv = ["-I", "-c", program("paddock.runtimes.loopback", "paddock.runtimes.request", "paddock.run.relay")]
+    argv = ["-I", "-c", program("paddock.run.relay")]
     for uid, wanted in ((AGENT, ["line", "end"]), (STRANGER, ["refused", "end"])):
         with (
             listening_as(uid, "127.0.0.1") as port,
@@ -242,7 +242,7 @@ def test_a_check_sends_the_key_of_the_agents_own_port_to_no_other_user(own: bool
         with listening_as(uid, "127.0.0.1") as port:
             question = {**keyed(f"http://127.0.0.1:{port}/", Path()), "kind": "request", "first": False, "own": own}
             done = subprocess.run(
-                [*argv, on_demand(*INSIDE)],
+                [*argv, on_demand(INSIDE)],
                 input=json.dumps([question]),
                 capture_output=True,
                 text=True,
