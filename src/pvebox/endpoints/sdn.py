@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..routes import Call, anybody, api
+from pvebox.routes import Call, anybody, api
 
 
 @api.method("GET", "/cluster/sdn/vnets", anybody)
