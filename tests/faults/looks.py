@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from paddock.errors import PaddockError
 from paddock.process import Result
+from paddock.run.backups_seen import verify
 from paddock.run.deployment import Deployment
 from paddock.run.enter import show_logs
 from paddock.run.status import Status, table
 from paddock.run.verbs import plan
-from paddock.run.verify import verify
 
 _REFUSED: Final = {"refused": "nobody answers"}
 _FACTS: Final = (

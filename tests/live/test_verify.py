@@ -15,9 +15,10 @@ from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.recipes import load
+from paddock.run.backups_seen import verify
 from paddock.run.open import deployments
 from paddock.run.reporter import Reporter
-from paddock.run.verify import Report, verify
+from paddock.run.verify import Report
 from paddock.secret import Secret
 
 pytestmark = pytest.mark.live

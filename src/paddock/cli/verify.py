@@ -24,10 +24,10 @@ def verify(
 ) -> None:
     """Run all checks of agents and print the evidence of each. Exits with 1 if a check fails."""
     from paddock.cli.session import looking
-    from paddock.run import verify as checks
+    from paddock.run import backups_seen as work
 
     with looking(file, agents, sets) as found:
-        reports = [checks.verify(agent) for agent in found]
+        reports = [work.verify(agent) for agent in found]
     if as_json:
         print(json.dumps([report.as_data() for report in reports], indent=2))
     else:

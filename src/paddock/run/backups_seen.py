@@ -1,18 +1,23 @@
-"""Ask a destination about the backups of an agent, without waiting forever for the answer."""
+"""The verb `verify`: all checks of an agent and of its backups, whose destination may never answer."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Final
 
+from paddock import clock
 from paddock.backups.seen import BackupsSeen
+from paddock.checks import backup as backup_checks
 from paddock.run.backup import destination_of
 from paddock.run.deployment import Deployment
+from paddock.run.verify import Report, verify_without_backups
 from paddock.spec.durations import Duration
 
+_PATIENCE: Final = 60.0  # seconds for the destination of backups to answer
 _GRACE: Final = 1.0  # seconds for a program to end by itself when its time is over
 
 
@@ -47,3 +52,12 @@ class BackupsAsked:
                 why = f"the destination did not answer within {self._patience:.0f} s"
                 self._answer = BackupsSeen(self._max_age, "", unknown=why)
         return self._answer
+
+
+def verify(agent: Deployment) -> Report:
+    """Observe an agent and run all checks, also those of its backups."""
+    backups = BackupsAsked(agent, _PATIENCE)
+    report = verify_without_backups(agent)
+    seen = backups.seen()
+    told = backup_checks.lines(agent.name, seen, clock.now()) if seen else ()
+    return replace(report, lines=[*report.lines, *told])

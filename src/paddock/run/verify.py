@@ -29,7 +29,6 @@ from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resol
 from paddock.secret import Secret
 
 _SETTLE_SECONDS: Final = 30.0
-_PATIENCE: Final = 60.0  # seconds for the destination of backups to answer
 _LISTENING: Final = 3.0  # seconds that a request waits for the agent to listen, before its units are looked at
 _HEALTHY: Final = 15.0  # the same for the checks, which look at the units themselves
 _LIMITS: Final = frozenset({"memory", "cores"})
@@ -65,22 +64,8 @@ class Unhealthy:
     evidence: str
 
 
-def verify(agent: Deployment) -> Report:
-    """Observe an agent and run all checks.
-
-    Only here its backups are checked: `up` must not fail because a new agent has none yet.
-    """
-    from paddock.checks import backup as backup_checks
-    from paddock.run.backups_seen import BackupsAsked
-
-    backups = BackupsAsked(agent, _PATIENCE)
-    report = _verify(agent)
-    seen = backups.seen()
-    told = backup_checks.lines(agent.name, seen, clock.now()) if seen else ()
-    return replace(report, lines=[*report.lines, *told])
-
-
-def _verify(agent: Deployment) -> Report:
+def verify_without_backups(agent: Deployment) -> Report:
+    """Observe an agent and run all checks, except those of its backups: a new agent has none yet."""
     located = locate(agent)
     seen = observe(located)
     try:
