@@ -66,7 +66,7 @@ def main() -> None:
     # Python ignores two signals, and may have set a variable of the locale. The program gets what this one was given.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
-    with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 # pathlib takes long to load
+    with open("/proc/self/environ", "rb") as file:  # pathlib takes long to load
         given = dict(each.split(b"=", 1) for each in file.read().split(b"\0") if b"=" in each)
     confine()
     os.execvpe(sys.argv[1], sys.argv[1:], given)  # noqa: S606
