@@ -27,17 +27,17 @@ from bench.figures import Aim, Spread
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from paddock.backups import Destination
+from paddock.backups.contract import Destination
 from paddock.backups.folder import FolderDestination
 from paddock.backups.repository import Repository
 from paddock.backups.restic import ResticDestination
+from paddock.channels.ssh import SshGuest
 from paddock.cli.session import looking
-from paddock.guests.ssh import SshGuest
-from paddock.run.resolve import Located, locate
-from paddock.run.sending import about, send
-from paddock.run.table import columns
-from paddock.spec.backup import ResticSpec
-from paddock.spec.secrets import Source
+from paddock.core.resolve import Located, locate
+from paddock.core.streams import about, send
+from paddock.file.models.backup import ResticSpec
+from paddock.file.secrets.sources import Source
+from paddock.show.table import columns
 from sshd import sshd
 
 RATIO_LIMIT: Final = 2.0

@@ -31,7 +31,7 @@ from bench.ways.ground import Ground, Way, check, ground
 from bench.ways.meter import REST, Measured
 from bench.ways.usual import UsualWay
 from bench.ways.with_paddock import WithPaddock
-from paddock.run.table import columns
+from paddock.show.table import columns
 from pvebox import unable_to_run
 
 FLOOR_LIMIT: Final = 1.3

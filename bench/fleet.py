@@ -21,7 +21,7 @@ from typing import Final
 
 from bench import fleet_stage as stage
 from bench.noop import with_bytecode
-from pvebox.fixture import default_fixture
+from pvebox.cluster.fixture import default_fixture
 
 SIZES: Final = (1, 10, 100, 500)
 ABSENT: Final = (100, 300)

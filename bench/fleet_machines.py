@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+from paddock.base.process import Result
 from paddock.plan.agent import AgentSeen
-from paddock.process import Result
 
 ROUND_TRIP: Final = 0.02  # seconds for a question to a machine, as for a request to the node
 _HEALTHY: Final = json.dumps({"status": 200, "body": {"status": "ok"}, "open": True})
@@ -92,9 +92,9 @@ def run_paddock(folder: Path, argv: Sequence[str]) -> int:
     code = 0
     try:
         with (
-            patch("paddock.places.proxmox.reach.SshGuest", Guest),
-            patch("paddock.places.proxmox.reach.SharedConnection", Connection),
-            patch("paddock.run.on_machine.OnMachine", lambda: Machines(seen)),
+            patch("paddock.places.proxmox.machine.reach.SshGuest", Guest),
+            patch("paddock.places.proxmox.machine.reach.SharedConnection", Connection),
+            patch("paddock.core.on_machine.OnMachine", lambda: Machines(seen)),
         ):
             cli.main()
     except SystemExit as end:

@@ -17,14 +17,14 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from bench.fleet_machines import Connection, Guest, Machines, host_key
+from paddock.core import converge
+from paddock.core.open import deployments
+from paddock.core.resolve import locate, resolve
+from paddock.kinds import load
 from paddock.plan.agent import AgentSeen
-from paddock.recipes import load
-from paddock.run import verbs
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import locate, resolve
-from pvebox.fixture import default_fixture
-from pvebox.stage import server
+from paddock.show.reporter import Reporter
+from pvebox.cluster.fixture import default_fixture
+from pvebox.standins.stage import server
 
 _TOKEN: Final = "pooled@pve!setup"  # noqa: S105 - its name; it may touch the pools of Paddock only
 FIRST: Final = "a0000"
@@ -115,17 +115,21 @@ def make_one(folder: Path) -> Made:
     with sandbox(folder / "one", default_fixture(), 0) as ready:
         file = write_file(folder / "one", ready, [FIRST])
         with (
-            patch("paddock.places.proxmox.reach.SshGuest", Guest),
-            patch("paddock.places.proxmox.reach.SharedConnection", Connection),
-            patch("paddock.places.proxmox.reach.listens", lambda *_: True),
-            patch("paddock.places.proxmox.reach.scan_host_key", lambda *_, **__: f"ssh-ed25519 {host_key('base')}"),
-            patch("paddock.places.proxmox.reading.address", lambda *_: address_of(FIRST)),  # also of the builder
-            patch("paddock.places.proxmox.reach.Reacher._check_key", lambda *_: None),  # the sandbox logs other keys
-            patch("paddock.run.on_machine.OnMachine", lambda: Machines({FIRST: AgentSeen()})),
+            patch("paddock.places.proxmox.machine.reach.SshGuest", Guest),
+            patch("paddock.places.proxmox.machine.reach.SharedConnection", Connection),
+            patch("paddock.places.proxmox.machine.reach.listens", lambda *_: True),
+            patch(
+                "paddock.places.proxmox.machine.reach.scan_host_key", lambda *_, **__: f"ssh-ed25519 {host_key('base')}"
+            ),
+            patch("paddock.places.proxmox.node.reading.address", lambda *_: address_of(FIRST)),  # also of the builder
+            patch(
+                "paddock.places.proxmox.machine.reach.Reacher._check_key", lambda *_: None
+            ),  # the sandbox logs other keys
+            patch("paddock.core.on_machine.OnMachine", lambda: Machines({FIRST: AgentSeen()})),
             redirect_stderr(io.StringIO()),  # the story of the run
             deployments(load(file), [], Reporter()) as agents,
         ):
-            verbs.up(agents[0])
+            converge.up(agents[0])
         state = Path(ready["state"])
         return Made(part_of(state, "pet"), part_of(state, "cattle"), part_of(state, "template"))
 

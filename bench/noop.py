@@ -140,7 +140,7 @@ def lxc_rows(folder: Path, rounds: int) -> list[Row]:
 def lxc_agent() -> Iterator[tuple[Path, Mapping[str, str]]]:
     """Bring a real Hermes up in a real container. Yields the folder of its file, and the environment for `paddock`."""
     from paddock.demo import lxc_stage
-    from pvebox.stage import stage_folder
+    from pvebox.standins.stage import stage_folder
 
     with stage_folder() as folder, contextlib.ExitStack() as stack:
         with contextlib.redirect_stdout(sys.stderr):

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from paddock.recipes import locked
+from paddock.kinds import packaged
 
 ROOT: Final = Path(__file__).parents[1]
 OSV: Final = "https://api.osv.dev/v1/querybatch"
@@ -32,8 +32,8 @@ class OutOfReachError(Exception):
 
 def shipped() -> dict[Path, list[Pin]]:
     """Return the packages of each lock that Paddock ships, and of its constraints."""
-    files = [*sorted((ROOT / "src/paddock/recipes").glob("*/*/*.txt")), ROOT / "constraints.txt"]
-    return {file: [(each.name, each.version) for each in locked.packages(file.read_text())] for file in files}
+    files = [*sorted((ROOT / "src/paddock/kinds").glob("*/*/*.txt")), ROOT / "constraints.txt"]
+    return {file: [(each.name, each.version) for each in packaged.packages(file.read_text())] for file in files}
 
 
 def asked(pins: Sequence[Pin], url: str = OSV) -> Advisories:

@@ -21,8 +21,8 @@ import pytest
 
 from built import CACHE
 from levels import LEVEL, is_hostile
-from paddock import secret
-from paddock.spec import allowed
+from paddock.base import secret
+from paddock.file.secrets import allowed
 
 if TYPE_CHECKING:
     from live.node import Node

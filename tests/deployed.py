@@ -16,12 +16,12 @@ from typing import Any, Final, Protocol
 
 from live.images import base_root
 from live.test_native import ACCOUNT, SOMEONE
-from paddock.places.proxmox.mark import Mark
+from paddock.base.process import Result
+from paddock.kinds import load
+from paddock.places.proxmox.node.notes import Mark
 from paddock.plan.agent import AgentSeen
-from paddock.process import Result
-from paddock.recipes import load
 from places.node import Node, PaperAgent, address_of
-from pvebox.stage import server
+from pvebox.standins.stage import server
 
 DATA: Final = Path(__file__).parent / "data/deployed"
 

@@ -12,20 +12,18 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from paddock.spec.agent import AgentSpec
-from paddock.spec.durations import Duration
-from paddock.spec.kinds import AgentKind, Kinds
-from paddock.spec.models import Spec
-from paddock.spec.names import keys
-from paddock.spec.notify import NotifySpec
-from paddock.spec.place import PlaceSpec
-from paddock.spec.secrets import Source
-from paddock.spec.sizes import Size
+from paddock.file.kinds import AgentKind, Kinds
+from paddock.file.models.agent import AgentSpec
+from paddock.file.models.place import PlaceSpec
+from paddock.file.models.quantities import Duration, Size
+from paddock.file.models.whole import NotifySpec, Spec
+from paddock.file.secrets.sources import Source
+from paddock.file.sentences import keys
 
 _INTRODUCTION: Final = """\
 # The file
 
-<!-- Written from the models by `PADDOCK_GOLDEN=write ./test tests/spec/test_schema.py`; do not edit. -->
+<!-- Written from the models by `PADDOCK_GOLDEN=write ./test tests/file/test_schema.py`; do not edit. -->
 
 One file, `paddock.yaml`, describes places and agents. `paddock init` writes a first one, `paddock check` validates it,
 and `paddock schema` prints its JSON Schema. Unknown keys are errors.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from paddock.guests import Guest
+from paddock.channels import Guest
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located, Resolved
 from paddock.plan.actions import (
     AgentAction,
     ApplyBundle,
@@ -19,8 +21,6 @@ from paddock.plan.actions import (
 )
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET, ContainerSeen
-from paddock.run.observe import Observation
-from paddock.run.resolve import Located, Resolved
 
 Remembered = (
     InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CloseAccount | CreateContainer | StartAgent | StopAgent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import prepared
-from pvebox.base import ensure_base
-from pvebox.fixture import DEFAULT_TEMPLATE
+from pvebox.cluster.fixture import DEFAULT_TEMPLATE
+from pvebox.runtime.base import ensure_base
 
 
 def main() -> None:

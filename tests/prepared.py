@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from built import built
 from paddock.demo import Stage, lxc_stage
-from pvebox.stage import stage_folder
+from pvebox.standins.stage import stage_folder
 
 SOURCES: Final = Path(__file__).parents[1] / "src"
 # The sources that decide what a template or a node has. If one is missing here, nothing is wrong, only slow: Paddock
@@ -24,8 +24,8 @@ _OF_TEMPLATES: Final = (
     "paddock/recipes",
     "paddock/runtimes",
     "paddock/places/proxmox/planner.py",
-    "paddock/places/proxmox/template.py",
-    "paddock/places/proxmox/templates.py",
+    "paddock/places/proxmox/template/plan.py",
+    "paddock/places/proxmox/place.py",
     "pvebox",
 )
 
@@ -100,7 +100,7 @@ def _link_volume(source: str, target: str) -> str:
 
 
 def _inputs() -> str:
-    from pvebox.base import _HOOKS, _PACKAGES  # what the base template has
+    from pvebox.runtime.base import _HOOKS, _PACKAGES  # what the base template has
 
     return "\n".join((repr((_HOOKS, _PACKAGES)), *(_texts(SOURCES / name) for name in _OF_TEMPLATES)))
 

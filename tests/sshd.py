@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import pytest
 
-from pvebox.base import cache_directory, ensure_base
-from pvebox.fixture import DEFAULT_TEMPLATE
+from pvebox.cluster.fixture import DEFAULT_TEMPLATE
+from pvebox.runtime.base import cache_directory, ensure_base
 
 SSHD = Path("/usr/sbin/sshd")
 CACHE = cache_directory()

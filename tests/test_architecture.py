@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import re
 from pathlib import Path
 
@@ -11,46 +12,69 @@ import pytest
 
 import paddock
 import pvebox
-from paddock.recipes import KINDS
-from paddock.run.deployment import Deployment
-from paddock.run.resolve import Located, Resolved
+from paddock.core.deployment import Deployment
+from paddock.core.resolve import Located, Resolved
+from paddock.kinds import KINDS
 
 SOURCE = Path(paddock.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 BOX = Path(pvebox.__file__).parent
 
-# A room may import itself, the rooms listed for it, and the top-level modules that every room may import.
-EVERYONES = {
-    *(
-        "bounded",
-        "clock",
-        "counted",
-        "diskfull",
-        "errors",
-        "frozen",
-        "linux",
-        "secret",
-        "process",
-        "statefolder",
-        "visible",
+# A room may import itself, the rooms listed for it, and `base`. docs/architecture.md shows this table.
+ROOMS: dict[str, tuple[str, str]] = {
+    "base": ("errors, secrets, the clock, bounded reading, and the gate that starts processes", ""),
+    "file": ("the file: its models and rules, loading with line numbers, editing, sources of secrets", ""),
+    "kinds": ("kinds of agents: `hermes`, `litellm`, `service`; pure", "file"),
+    "onboard": ("all code that runs on machines; it imports only Python's library and itself", ""),
+    "channels": ("the guest gate, ways to a machine: ssh, `pct exec`, local, a terminal", ""),
+    "plan": ("actions, steps, phases, refusals; the plans of the verbs; pure", "file"),
+    "places": ("machines and volumes, on Proxmox or hosts: observe, plan (pure), perform", "file plan channels"),
+    "runtimes": (
+        "render a workload for systemd, an engine or a process; the code of agents",
+        "file kinds channels onboard",
     ),
-    "__version__",
+    "backups": (
+        "destinations of streams: a folder, a restic repository; which backups count and are kept",
+        "file onboard",
+    ),
+    "verify": ("collect facts about an agent, and judge them (pure)", "file kinds runtimes channels backups"),
+    "show": ("progress, journal, tables and timings", "plan"),
+    "core": ("one agent from the file to its machine: resolve, observe, perform, converge", "*"),
+    "verbs": ("what each verb does", "core *"),
+    "setup": ("the conversation of `paddock init`", "file kinds channels places"),
+    "cli": ("one small module per verb: parse, call, print", "file kinds plan runtimes backups show core verbs setup"),
 }
-ALLOWED = {
-    "spec": set[str](),
-    "recipes": {"spec"},
-    "stream": set[str](),
-    "backups": {"spec", "stream"},
-    "imports": {"stream"},
-    "guests": set[str](),
-    "plan": {"spec"},
-    "places": {"spec", "plan", "guests"},
-    "runtimes": {"spec", "recipes", "guests"},
-    "checks": {"spec", "recipes", "runtimes", "guests", "backups"},
-    "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests", "stream", "backups", "imports"},
-    "setup": {"spec", "recipes", "guests", "places", "run"},
-    "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups", "setup"},
-}
+_BELOW = {"file", "kinds", "onboard", "channels", "plan", "places", "runtimes", "backups", "verify", "show"}
+ALLOWED = {room: {*names.split()} - {"*"} | (_BELOW if "*" in names else set()) for room, (_, names) in ROOMS.items()}
+EVERYONES = {"base", "__version__"}
+
+
+def table_of_rooms() -> str:
+    """The table of docs/architecture.md."""
+    rows = ["| room | job | may import, beside `base` |", "|---|---|---|"]
+    for room, (job, names) in ROOMS.items():
+        told = "all rooms above" if "*" in names else ", ".join(names.split()) or "none"
+        rows.append(f"| `{room}/` | {job} | {told} |")
+    return "\n".join(rows) + "\n"
+
+
+def test_the_page_has_this_table_of_rooms() -> None:
+    """PADDOCK_GOLDEN=write writes it."""
+    page = SOURCE.parents[1] / "docs/architecture.md"
+    text = page.read_text()
+    found = re.search(r"^\| room \| job .*?\n(?=\n)", text, re.MULTILINE | re.DOTALL)
+    assert found
+    if os.environ.get("PADDOCK_GOLDEN") == "write":
+        page.write_text(text.replace(found[0], table_of_rooms()))
+        return
+    assert found[0] == table_of_rooms()
+
+
+def test_every_module_is_in_a_room() -> None:
+    loose = {path.name for path in MODULES if path.parent == SOURCE}
+    assert loose == {"__init__.py", "__main__.py", "demo.py"}
+    assert {path.relative_to(SOURCE).parts[0] for path in MODULES if path.parent != SOURCE} == set(ROOMS)
+
 
 # "service" is also a word of systemd, of ssh and of everyone.
 KIND_NAMES = "|".join(set(KINDS) - {"service"})
@@ -115,21 +139,21 @@ def _of_package(package: str, path: Path) -> set[str]:
     return {name for name in imported_modules(path) if name.split(".")[0] == package}
 
 
-def test_no_recipe_names_a_place_or_a_runtime() -> None:
+def test_no_kind_names_a_place_or_a_runtime() -> None:
     words = re.compile(r"proxmox|lxc|\bvmid\b|systemd|docker|podman|\bssh\b", re.IGNORECASE)
-    for path in in_room("recipes"):
+    for path in in_room("kinds"):
         assert not words.search(_code(path)), path
 
 
 def test_no_place_guest_or_plan_names_a_kind_of_agent() -> None:
     words = re.compile(rf"{KIND_NAMES}|\.kind\b", re.IGNORECASE)
-    for room in ("places", "guests", "plan"):
+    for room in ("places", "channels", "plan"):
         for path in in_room(room):
             assert not words.search(_code(path)), path
 
 
-def test_the_spec_does_not_name_any_kind_of_agent() -> None:
-    for path in in_room("spec"):
+def test_the_file_does_not_name_any_kind_of_agent() -> None:
+    for path in in_room("file"):
         assert not re.search(KIND_NAMES, path.read_text(), re.IGNORECASE), path
 
 
@@ -141,26 +165,37 @@ def test_only_the_gates_start_processes() -> None:
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
     # agent's machine: the programs of verify, the test of a code tree, and those that limit its connections.
-    elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py", "runtimes/egress/guard.py"}
-    elsewhere |= {"imports/commands.py", "runtimes/egress/families.py"}
-    assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
+    elsewhere = {
+        "onboard/facts/output.py",
+        "onboard/facts/beside.py",
+        "onboard/hermes/proof.py",
+        "onboard/egress/guard.py",
+    }
+    elsewhere |= {"onboard/imports/users.py", "onboard/egress/families.py"}
+    assert starters == {"base/process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 
 def test_only_the_http_gate_notifications_and_the_trial_of_a_model_import_httpx() -> None:
     users = {str(path.relative_to(SOURCE)) for path in MODULES if re.search(r"\bhttpx\b", path.read_text())}
     # The start of the command line keeps the library from importing its own command.
-    assert users == {"places/proxmox/client.py", "run/model_trial.py", "run/notify.py", "__main__.py"}
+    assert users == {"places/proxmox/api/client.py", "setup/trial.py", "core/notify.py", "__main__.py"}
 
 
 def test_what_others_have_written_is_read_by_the_bounded_reader() -> None:
     """Rooms that read from machines, archives, repositories and models. What follows reads only Paddock's own files."""
     unbounded = re.compile(r"\bjson\.loads?\(|\.read\(\)|\.read_bytes\(\)|\.json\(\)")
-    rooms = ("backups", "checks", "guests", "places", "run", "setup")
+    rooms = ("backups", "verify", "channels", "places", "core", "verbs", "show", "setup")
     found = {str(path.relative_to(SOURCE)) for room in rooms for path in in_room(room) if unbounded.search(_code(path))}
-    own = {"guests/early.py", "run/journal.py", "run/lock.py", "run/updates.py", "setup/files.py", "setup/keys.py"}
-    # These run on the machine, which limits what it sends; the last one has read the end of an archive already.
-    elsewhere = {"checks/inside.py", "run/databases.py", "run/relay.py", "run/standin.py", "backups/restic.py"}
-    elsewhere |= {path for path in found if path.startswith("checks/machine/")}
+    own = {
+        "channels/shared.py",
+        "show/journal.py",
+        "core/lock.py",
+        "verbs/status.py",
+        "setup/files.py",
+        "setup/keys.py",
+    }
+    # It has read the end of an archive already.
+    elsewhere = {"backups/restic.py"}
     assert found == own | elsewhere
 
 
@@ -171,7 +206,7 @@ def test_only_the_download_of_code_follows_redirects() -> None:
         for path in MODULES
         if re.search(r"\burlopen\b|\bfollow_redirects\b|build_opener\((?!NoRedirects\b)", path.read_text())
     }
-    assert following == {"runtimes/sources.py"}
+    assert following == {"runtimes/code/sources.py"}
 
 
 def test_places_wait_and_measure_with_the_clock_that_tests_replace() -> None:
@@ -181,12 +216,12 @@ def test_places_wait_and_measure_with_the_clock_that_tests_replace() -> None:
 
 def test_frozen_classes_are_the_cheap_ones() -> None:
     for path in MODULES:
-        assert "@dataclass(frozen=True)\n" not in path.read_text(), f"{path}: use paddock.frozen"
+        assert "@dataclass(frozen=True)\n" not in path.read_text(), f"{path}: use paddock.base.frozen"
 
 
 # A plan is made from values. These are the only modules outside plan/ and the language that it may import.
 PURE = {
-    *("paddock.errors", "paddock.frozen", "paddock.spec.agent_id", "paddock.visible"),
+    *("paddock.base.errors", "paddock.base.frozen", "paddock.file.agent_id", "paddock.base.text"),
     *("__future__", "collections", "dataclasses", "enum", "re", "typing"),
 }
 # Calls that read from a place, a machine, a file or a program.
@@ -205,9 +240,10 @@ def test_planning_imports_nothing_that_reads() -> None:
 
 def test_planners_of_a_place_import_nothing_that_reads() -> None:
     reading = re.compile(
-        r"^(httpx|subprocess|time|paddock\.(clock|process|guests)|.*\.(client|observe|worker|reach))(\.|$)"
+        r"^(httpx|subprocess|time|paddock\.(base\.clock|base\.process|channels)|.*\.(client|observe|worker|reach))(\.|$)"
     )
-    planners = ["adopt", "cache", "cattle", "down", "pet", "planner", "seen", "template"]
+    planners = [*(f"{part}/plan" for part in ("machine", "pet", "template", "adopt", "archive")), "planner"]
+    planners += ["pet/cache", "pet/forget", "rename/identity", "root/work", "node/observation", "safety/leftovers"]
     for name in planners:
         found = [module for module in imported_modules(SOURCE / f"places/proxmox/{name}.py") if reading.match(module)]
         assert not found, f"{name} imports {found}"
@@ -215,7 +251,7 @@ def test_planners_of_a_place_import_nothing_that_reads() -> None:
 
 def test_no_property_reads_from_the_world() -> None:
     """An agent is resolved once per run, explicitly: whoever reads an attribute afterwards reads a value."""
-    rooms = ("plan", "run", "recipes")
+    rooms = ("plan", "core", "verbs", "kinds")
     properties = [(path, each) for room in rooms for path in in_room(room) for each in _properties(path)]
     assert len(properties) > 20, "the test does not find the properties"
     for path, function in properties:

@@ -24,7 +24,7 @@ from bench.ways.meter import FIRST_ANSWER, REST, Measured, Meter, phases
 from bench.ways.usual import UsualWay, note_roles
 from bench.ways.with_paddock import note_steps
 from levels import slow_proof
-from pvebox.stage import ANSWERED
+from pvebox.standins.stage import ANSWERED
 
 CHECKOUT = Path(__file__).parents[1]
 

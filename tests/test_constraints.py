@@ -11,16 +11,16 @@ from typing import Any, Final
 
 import pytest
 
-from paddock.errors import BadInput
-from paddock.recipes import locked
+from paddock.base.errors import BadInput
+from paddock.kinds import packaged
 
 ROOT: Final = Path(__file__).parents[1]
 HINT: Final = "CONTRIBUTING.md has the command that writes constraints.txt"
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def listed(file: str) -> dict[str, locked.Package]:
-    return {each.name: each for each in locked.packages((ROOT / file).read_text())}
+def listed(file: str) -> dict[str, packaged.Package]:
+    return {each.name: each for each in packaged.packages((ROOT / file).read_text())}
 
 
 def test_the_constraints_have_the_versions_and_hashes_of_the_lock() -> None:
@@ -47,7 +47,7 @@ def needed(requirements: list[str]) -> Iterator[str]:
             continue
         found = re.match(r"[A-Za-z0-9._-]+", name)
         assert found
-        yield locked.normal(found[0])
+        yield packaged.normal(found[0])
         yield from needed(importlib.metadata.requires(found[0]) or [])
 
 
@@ -66,10 +66,10 @@ def test_every_documented_install_command_names_the_constraints(page: str) -> No
 
 def test_a_line_of_a_lock_that_is_no_package_is_named() -> None:
     text = "# two packages\na==1 ; sys_platform == 'win32' \\\n    --hash=sha256:" + "1" * 64 + "\n    # via b\nb==2\n"
-    assert locked.packages(text) == [
-        locked.Package("a", "1", "sys_platform == 'win32'", ("1" * 64,)),
-        locked.Package("b", "2", "", ()),
+    assert packaged.packages(text) == [
+        packaged.Package("a", "1", "sys_platform == 'win32'", ("1" * 64,)),
+        packaged.Package("b", "2", "", ()),
     ]
     for line in ("b>=2", "b @ https://example.org/b.whl", "-r other.txt", "    --hash=sha256:12", "b==2\x1b[31m"):
         with pytest.raises(BadInput, match="line 2 of the lock is no package with a version"):
-            locked.packages(f"a==1\n{line}\n")
+            packaged.packages(f"a==1\n{line}\n")

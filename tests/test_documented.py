@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from levels import slow_proof
-from paddock.recipes import locked
+from paddock.kinds import packaged
 from shell_doc import ROOT, Shell, blocks, run_stage
 
 UV: Final = (sys.executable, "-m", "uv")
@@ -50,7 +50,7 @@ def test_the_install_commands_of_the_readme_work(shell: Shell) -> None:
     for folder in ("uv/bin", "pipx/bin", "venv/bin", ".venv/bin"):
         for program in ("paddock", "pvebox"):
             assert (shell.folder / folder / program).exists(), folder
-    listed = {each.name: each.version for each in locked.packages((ROOT / "constraints.txt").read_text())}
+    listed = {each.name: each.version for each in packaged.packages((ROOT / "constraints.txt").read_text())}
     for python in ("uv/paddock", "pipx/venvs/paddock", "venv", ".venv"):
         frozen = [*UV, "pip", "freeze", "--python", str(shell.folder / python)]
         there = subprocess.run(frozen, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
 
 
 def _made_by(decorator: Callable[[type[Any]], type[Any]]) -> type[Any]:

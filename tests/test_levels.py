@@ -23,7 +23,7 @@ def run_test(*words: str, cache: Path) -> subprocess.CompletedProcess[str]:
     [
         (["--quick"], "error: --quick is gone. Without it, ./test is quick now.\n"),
         (["-x", "tests/live/test_drill.py"], "error: the tests in tests/live are for ./test --all.\n"),
-        (["tests/spec", "tests/sandbox/live"], "error: the tests in tests/sandbox/live are for ./test --all.\n"),
+        (["tests/file", "tests/sandbox/live"], "error: the tests in tests/sandbox/live are for ./test --all.\n"),
     ],
 )
 def test_words_that_cannot_work_are_told(words: list[str], sentence: str, tmp_path: Path) -> None:
@@ -34,15 +34,15 @@ def test_words_that_cannot_work_are_told(words: list[str], sentence: str, tmp_pa
 
 def test_the_mark_hostile_selects_the_attacks_in_any_folder() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", "-m", "hostile"]
-    folders = ["tests/imports", "tests/sandbox/hostile", "tests/stream"]
+    folders = ["tests/onboard", "tests/sandbox/hostile", "tests/onboard"]
     said = subprocess.run([*command, *folders], cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
     found = {line.partition("[")[0] for line in said.split("\n") if "::" in line}
-    assert "tests/imports/test_unzip.py::test_a_hostile_name_is_refused" in found
+    assert "tests/onboard/test_unzip.py::test_a_hostile_name_is_refused" in found
     assert {each.partition("::")[0] for each in found} == {
-        "tests/imports/test_unzip.py",
+        "tests/onboard/test_unzip.py",
         "tests/sandbox/hostile/test_archives.py",
         "tests/sandbox/hostile/test_paths.py",
-        "tests/stream/test_hostile.py",
+        "tests/onboard/test_hostile.py",
     }
     assert all("hostile" in each for each in found)
 

@@ -36,7 +36,7 @@ import paddock
 assert (sys.platform, platform.system(), hasattr(os, "O_NOATIME")) == ("darwin", "Darwin", False)
 assert not pathlib.Path("/proc/self").exists()
 names = [found.name for found in pkgutil.walk_packages(paddock.__path__, "paddock.")]
-programs = {"paddock.__main__", "paddock.recipes.hermes.proof"}  # they run when they are imported
+programs = {"paddock.__main__", "paddock.onboard.hermes.proof"}  # they run when they are imported
 for name in names:
     if name not in programs:
         importlib.import_module(name)
@@ -53,10 +53,10 @@ def test_every_module_can_be_imported(tmp_path: Path) -> None:
 # plan, up and a rename against a simulated node; a real ssh client and a real sshd.
 QUICK: Final = (
     "tests/cli/test_projects.py::test_up_new_creates_an_agent_beside_one_of_the_same_name",
-    "tests/guests/test_shared.py::test_only_this_account_can_use_the_connection",
+    "tests/channels/test_shared.py::test_only_this_account_can_use_the_connection",
 )
 MORE: Final = (
-    *("tests/cli/test_fleet.py", "tests/cli/test_projects.py", "tests/cli/test_secrets_verb.py", "tests/guests"),
+    *("tests/cli/test_fleet.py", "tests/cli/test_projects.py", "tests/cli/test_secrets_verb.py", "tests/channels"),
     *("tests/places/test_noop.py", "tests/backups/test_folder.py"),
 )
 # Tests that use /proc themselves, and tests of `pct`, which runs on a node.

@@ -18,11 +18,11 @@ import zstandard
 from pyrage import x25519
 
 import readable_copy
+from onboard.streams import sent
 from paddock.backups.folder import FolderDestination
 from paddock.backups.verified import Verified
-from paddock.stream.layout import matcher
+from paddock.onboard.stream.layout import matcher
 from readable_copy import copies, examined, expected
-from stream.streams import sent
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from paddock import process, secret
-from paddock.errors import PaddockError
-from paddock.secret import MASK, MaskedStream, Secret, mask, unfinished, unmasked
+from paddock.base import process, secret
+from paddock.base.errors import PaddockError
+from paddock.base.secret import MASK, MaskedStream, Secret, mask, unfinished, unmasked
 
 
 def test_a_secret_is_masked_when_it_is_formatted_or_serialised() -> None:

@@ -14,9 +14,9 @@ import typer
 
 from cases import DATA
 from paddock import cli
-from paddock.recipes import KINDS
-from paddock.spec.models import PlaceSpec, Spec
-from paddock.spec.names import keys, model_in
+from paddock.file.models.whole import PlaceSpec, Spec
+from paddock.file.sentences import keys, model_in
+from paddock.kinds import KINDS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "tests" / "seeds.md").read_text()

@@ -41,13 +41,13 @@ def checked(tmp_path: Path) -> set[str]:
         if name not in found:
             found.add(name)
             sourced = re.findall(r"^\. \./(\S+)$", (CHECKOUT / name).read_text(), re.MULTILINE)
-            todo += [f"src/paddock/runtimes/{library}" for library in sourced]
+            todo += [f"src/paddock/onboard/shell/{library}" for library in sourced]
     return found
 
 
 def test_shellcheck_checks_every_shell_script_of_the_checkout(tmp_path: Path) -> None:
     scripts = shell_scripts()
-    assert {"test", "demo", "scripts/bootstrap.sh", "src/paddock/runtimes/report.sh"} <= scripts
+    assert {"test", "demo", "scripts/bootstrap.sh", "src/paddock/onboard/shell/agent/report.sh"} <= scripts
     assert scripts - checked(tmp_path) == set()
 
 
@@ -59,7 +59,7 @@ def test_only_runtimes_name_scripts_of_machines() -> None:
         if re.search(r"(?<!/)[\"'/]\w+\.sh[\"']", path.read_text())  # not the host of a URL
     }
     # Places do not know runtimes. They have scripts of their own.
-    own = {"places/proxmox/reach.py", "places/host/survey.py"}
+    own = {"places/proxmox/machine/reach.py", "places/host/survey.py"}
     assert {name for name in named if not name.startswith("runtimes/")} == own
 
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from paddock import process
-from paddock.process import CommandFailed, DeadlinePassed, ProgramMissing
+from paddock.base import process
+from paddock.base.process import CommandFailed, DeadlinePassed, ProgramMissing
 
 
 def test_the_error_names_a_missing_program() -> None:
@@ -34,7 +34,8 @@ def test_ctrl_c_reaches_a_program_in_its_own_session_started_by_another_thread()
     program = """
 import os, signal, threading
 from concurrent.futures import ThreadPoolExecutor
-from paddock import cli, process
+from paddock import cli
+from paddock.base import process
 signal.signal(signal.SIGINT, cli._interrupted)
 threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:

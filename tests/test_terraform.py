@@ -17,7 +17,7 @@ import pytest
 
 from built import built
 from levels import slow_proof
-from paddock.run.outputs import Values, as_terraform
+from paddock.verbs.outputs import Values, as_terraform
 
 PAGE = Path(__file__).parents[1] / "docs/terraform.md"
 SAMPLES = re.findall(r"^```hcl\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)

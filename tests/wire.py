@@ -11,7 +11,7 @@ import httpx
 from starlette.requests import Request
 from starlette.responses import Response
 
-from pvebox.http import HttpApi
+from pvebox.server.http import HttpApi
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from bench.client import Client
 from bench.ways.meter import Measured, Meter
 from paddock.demo import Stage, lxc_stage
-from pvebox.stage import stage_folder
+from pvebox.standins.stage import stage_folder
 
 NODE: Final = "/nodes/pve"
 ROOT: Final = "root@pam!sandbox"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pvebox.stage import ANSWERED
+from pvebox.standins.stage import ANSWERED
 
 _COUNTED: Final = ("ssh", "scp", "sftp", "ssh-keyscan")
 _PROMPT: Final = re.compile(r"say ok\b", re.IGNORECASE)  # all ways ask this; the agent asks its model other things too

@@ -18,7 +18,7 @@ from typing import Any, Final
 from bench.client import to_banner
 from bench.ways.ground import NODE, Ground
 from bench.ways.meter import Measured, Measurement
-from pvebox.stage import MODEL_KEY
+from pvebox.standins.stage import MODEL_KEY
 from sandbox.clients.installed import PACKAGES, install
 
 PEER: Final = Path(__file__).parents[1] / "peer"

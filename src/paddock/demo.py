@@ -16,8 +16,16 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.frozen import frozen
-from pvebox.stage import MODEL_KEY, free_port, model_server, node_server, record_pid, removal_commands, stage_folder
+from paddock.base.frozen import frozen
+from pvebox.standins.stage import (
+    MODEL_KEY,
+    free_port,
+    model_server,
+    node_server,
+    record_pid,
+    removal_commands,
+    stage_folder,
+)
 
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

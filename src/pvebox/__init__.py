@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pvebox.command import main
-from pvebox.probe import unable_to_run
+from pvebox.console.command import main
+from pvebox.runtime.probe import unable_to_run
 
 __all__ = ["main", "unable_to_run"]

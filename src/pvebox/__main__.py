@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pvebox.command import run
+from pvebox.console.command import run
 
 run()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from pvebox.standin import StandIn, serving
+from pvebox.standins.base import StandIn, serving
 
 KEY = "sk-ant-api-of-the-stand-in"
 Json = dict[str, Any]

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from built import built
+from paddock.channels.local import LocalGuest
+from paddock.core.open import deployments
+from paddock.core.resolve import locate
 from paddock.demo import Stage
-from paddock.guests.local import LocalGuest
-from paddock.recipes import load
-from paddock.recipes.code import CodeTree
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import locate
-from paddock.runtimes import codetree
-from paddock.runtimes.shell import script
+from paddock.kinds import load
+from paddock.kinds.code import CodeTree
+from paddock.runtimes.code import tree as codetree
+from paddock.runtimes.sent import script
+from paddock.show.reporter import Reporter
 
 
 def install_code(stage: Stage) -> None:
@@ -32,7 +32,7 @@ def install_code(stage: Stage) -> None:
         if (store / name).exists():
             continue
         python = codetree.find_interpreter(LocalGuest(), tree.pythons)
-        how = [*script("install.sh", []), Path(codetree.__file__).read_text()]
+        how = [*script("code/install.sh", []), Path(codetree.__file__).read_text()]
         kept = built("code", "\n".join([name, str(python), *how]), partial(_install, tree, name)) / name
         shutil.copytree(kept, store / name, symlinks=True, copy_function=_linked)
         _name_python(store / name)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 
-from pvebox.standin import StandIn, serving
+from pvebox.standins.base import StandIn, serving
 
 PACKAGE = "clock-server"
 PROGRAM = """\

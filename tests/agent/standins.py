@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pvebox.standin import StandIn, serving
+from pvebox.standins.base import StandIn, serving
 
 BOT = "@bot:stand.in"
 

@@ -12,7 +12,7 @@ import pytest
 from agent.hermes_file import PLUGIN, add, hermes_home
 from levels import slow_proof
 from paddock.demo import Stage, process_stage, running_agent
-from pvebox.stage import stage_folder
+from pvebox.standins.stage import stage_folder
 
 pytestmark = [pytest.mark.agent, slow_proof]
 

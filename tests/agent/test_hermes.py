@@ -17,7 +17,7 @@ from agent.hermes_file import PLUGIN, add, hermes_home
 from agent.installed import install_code
 from hostile.keyboard import Keyboard, keyboard
 from paddock.demo import VERSION, Stage, process_stage, running_agent
-from pvebox.stage import stage_folder
+from pvebox.standins.stage import stage_folder
 
 pytestmark = pytest.mark.agent
 

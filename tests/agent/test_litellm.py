@@ -14,7 +14,7 @@ import pytest
 
 from levels import slow_proof
 from paddock.demo import Stage, environment
-from pvebox.stage import free_port, model_server, stage_folder
+from pvebox.standins.stage import free_port, model_server, stage_folder
 
 pytestmark = [pytest.mark.agent, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 

@@ -21,7 +21,7 @@ from agent.installed import install_code
 from agent.standins import BOT, Irc, Matrix, Ntfy, played
 from levels import slow_proof
 from paddock.demo import Stage, process_stage, running_agent
-from pvebox.stage import free_port, stage_folder
+from pvebox.standins.stage import free_port, stage_folder
 
 pytestmark = [pytest.mark.agent, slow_proof]
 

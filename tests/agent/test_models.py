@@ -15,14 +15,14 @@ import pytest
 from agent.anthropic_model import KEY, Messages, anthropic_model
 from agent.installed import install_code
 from agent.npm_registry import PACKAGE, npm_registry
+from kinds.model_keys import ROWS, agent_of
 from levels import by_level
 from paddock.demo import Stage, environment, running_agent
-from paddock.recipes import agent_from
-from paddock.recipes.hermes import model_server
-from paddock.recipes.hermes.providers import PROVIDERS
-from paddock.recipes.hermes.recipe import Hermes
-from pvebox.stage import free_port, stage_folder
-from recipes.model_keys import ROWS, agent_of
+from paddock.kinds import agent_from
+from paddock.kinds.hermes import model_server
+from paddock.kinds.hermes.providers import PROVIDERS
+from paddock.kinds.hermes.recipe import Hermes
+from pvebox.standins.stage import free_port, stage_folder
 
 pytestmark = pytest.mark.agent
 

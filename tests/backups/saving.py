@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from paddock.backups import Destination
+from onboard.streams import sent
+from paddock.backups.contract import Destination
 from paddock.backups.open import destination_for
 from paddock.backups.verified import Verified
-from paddock.recipes import load
-from paddock.spec.agent_id import AgentId
-from paddock.stream.layout import matcher
-from stream.streams import sent
+from paddock.file.agent_id import AgentId
+from paddock.kinds import load
+from paddock.onboard.stream.layout import matcher
 
 TEXTS = matcher([".hermes/SOUL.md", ".hermes/memories/*.md"])
 

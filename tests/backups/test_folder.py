@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 from pyrage import x25519
 
-from paddock.backups import name_at
-from paddock.backups.drills import Drill
+from onboard.streams import received, sent
+from paddock.backups.contract import Drill, name_at
 from paddock.backups.folder import FolderDestination
 from paddock.backups.sealing import CannotOpen
 from paddock.backups.verified import Incomplete, Verified
-from paddock.errors import BadInput
-from paddock.stream.layout import matcher
-from stream.streams import received, sent
+from paddock.base.errors import BadInput
+from paddock.onboard.stream.layout import matcher
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TEXTS = matcher(["memories/*.md"])

@@ -21,8 +21,8 @@ from pyrage import x25519
 
 from backups.verbs import Agent
 from levels import by_level
-from paddock.errors import PaddockError
-from stream.test_hostile import HOSTILE, entry, put, special, stream
+from onboard.test_hostile import HOSTILE, entry, put, special, stream
+from paddock.base.errors import PaddockError
 
 NAME = "2026-11-16T12-00-00Z"
 OWN = {"format": 1, "agent": "home_web", "kind": "service", "version": None, "user": "x"}

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.backups import REPLACED, UPGRADE, Backup
+from paddock.backups.contract import REPLACED, UPGRADE, Backup
 from paddock.backups.keep import kept
-from paddock.spec.backup import KeepSpec
+from paddock.file.models.backup import KeepSpec
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -27,19 +27,19 @@ from backups.repositories import new_repository, prepared
 from backups.state import State
 from built import built
 from levels import LEVEL, by_level, slow_proof
-from paddock.backups.drills import Drill
+from onboard.streams import SEND, sent
+from paddock.backups.contract import Drill
 from paddock.backups.open import destination_for
 from paddock.backups.repository import Repository
 from paddock.backups.restic import ResticDestination
 from paddock.backups.verified import Incomplete, Verified, check
-from paddock.errors import BadInput, PaddockError
-from paddock.process import ProgramMissing
-from paddock.spec.agent_id import AgentId
-from paddock.spec.backup import BackupSpec, ResticSpec
-from paddock.spec.secrets import Source
-from paddock.stream.layout import matcher
+from paddock.base.errors import BadInput, PaddockError
+from paddock.base.process import ProgramMissing
+from paddock.file.agent_id import AgentId
+from paddock.file.models.backup import BackupSpec, ResticSpec
+from paddock.file.secrets.sources import Source
+from paddock.onboard.stream.layout import matcher
 from sshd import free_port, sshd
-from stream.streams import SEND, sent
 
 pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="restic is not installed")
 

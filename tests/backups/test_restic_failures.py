@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.backups.restic_failures import NoRepository, failure
-from paddock.errors import BadInput, PaddockError
+from paddock.backups.repository import NoRepository, failure
+from paddock.base.errors import BadInput, PaddockError
 
 ABSENT = """\
 Fatal: unable to open config file: stat /srv/repository/config: no such file or directory

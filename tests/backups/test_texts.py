@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.backups.texts import Taken, from_json
+from onboard.streams import sent
+from paddock.backups.history import Taken, from_json
 from paddock.backups.verified import Verified
-from paddock.stream.layout import matcher
-from stream.streams import sent
+from paddock.onboard.stream.layout import matcher
 
 
 def texts(home: Path) -> dict[str, str]:
@@ -83,7 +83,7 @@ def test_hostile_json_takes_little_memory_and_time(bomb: str, tmp_path: Path) ->
     file = tmp_path / "texts.json"
     file.write_text(eval(BOMBS[bomb]))
     program = (
-        "import sys; from paddock.backups.texts import from_json; assert from_json(open(sys.argv[1], 'rb')) is None"
+        "import sys; from paddock.backups.history import from_json; assert from_json(open(sys.argv[1], 'rb')) is None"
     )
     most = 300 << 20
     done = subprocess.run(

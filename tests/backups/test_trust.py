@@ -23,22 +23,19 @@ from pyrage import encrypt, x25519
 
 from backups.repositories import new_repository
 from backups.verbs import Agent
-from paddock.backups import Backup, NotProven
+from onboard.streams import sent
+from paddock.backups.contract import Backup, BackupsSeen, NotProven
 from paddock.backups.folder import FolderDestination
-from paddock.backups.repository import Repository
+from paddock.backups.repository import AppendOnly, Repository
 from paddock.backups.restic import ResticDestination
-from paddock.backups.restic_failures import AppendOnly
-from paddock.backups.seen import BackupsSeen
-from paddock.backups.signing import NAMESPACE, Signatures
-from paddock.backups.trust import judged
+from paddock.backups.signing import NAMESPACE, Signatures, judged
 from paddock.backups.verified import Incomplete, Verified, check
-from paddock.errors import BadInput, Exit, PaddockError, Refused
-from paddock.spec.agent_id import AgentId
-from paddock.spec.backup import ResticSpec
-from paddock.spec.durations import Duration
-from paddock.spec.secrets import Source
-from paddock.stream.layout import matcher
-from stream.streams import sent
+from paddock.base.errors import BadInput, Exit, PaddockError, Refused
+from paddock.file.agent_id import AgentId
+from paddock.file.models.backup import ResticSpec
+from paddock.file.models.quantities import Duration
+from paddock.file.secrets.sources import Source
+from paddock.onboard.stream.layout import matcher
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from paddock import cli
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
 
 FILE = """
 project: home

@@ -15,8 +15,8 @@ import typer.main
 
 from commandline import command_line
 from paddock import cli
+from paddock.core import open as opening
 from paddock.places.open import place_for
-from paddock.run import open as opening
 from places.node import Node, play_ssh
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from cli.conftest import Paddock
 from paddock.backups.folder import FolderDestination
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
 
 FILE = """
 project: home

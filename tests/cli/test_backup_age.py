@@ -12,9 +12,8 @@ import pytest
 
 from backups.saving import back_up, destination
 from cli.conftest import Paddock
-from paddock.backups import name_at
-from paddock.backups.drills import Drill
-from paddock.run import status
+from paddock.backups.contract import Drill, name_at
+from paddock.verbs import status
 
 FILE = """\
 project: home

@@ -18,9 +18,11 @@ import pytest
 from clocks import SimulatedClock
 from commandline import command_line
 from levels import LEVEL
-from paddock import clock, run
-from paddock.errors import PaddockError
-from paddock.places.proxmox import tls
+from paddock import core
+from paddock import verbs as verbs_room
+from paddock.base import clock
+from paddock.base.errors import PaddockError
+from paddock.places.proxmox.api import tls
 from places.node import NO_TRUST
 
 KINDS = ["env", "file", "dotenv", "age", "sops", "command", "whole", "multi", "token", "stored", "literal"]
@@ -143,9 +145,13 @@ def in_all_forms() -> str:
 
 
 def users_of(name: str, module: ModuleType) -> list[ModuleType]:
-    """The modules of run/ that import a function of another one, and that one itself."""
+    """The modules of core/ and verbs/ that import a function of another one, and that one itself."""
     # A module that is imported later would keep the function of the test, also in other tests.
-    loaded = [import_module(f"paddock.run.{found.name}") for found in iter_modules(run.__path__)]
+    loaded = [
+        import_module(f"{room.__name__}.{found.name}")
+        for room in (core, verbs_room)
+        for found in iter_modules(room.__path__)
+    ]
     function = getattr(module, name)
     return [found for found in loaded if getattr(found, name, None) is function]
 
@@ -161,9 +167,9 @@ def test_no_verb_shows_a_secret(
     runtime: str,
     error: type[Exception] | None,
 ) -> None:
-    from paddock.run import observe, perform, resolve
-    from paddock.run.resolve import Located
-    from paddock.secret import Secret
+    from paddock.base.secret import Secret
+    from paddock.core import observe, perform, resolve
+    from paddock.core.resolve import Located
 
     (folder / "paddock.yaml").write_text(FILE.format(place=place, runtime=runtime))
     assert paddock("approve", "--yes").code == 0

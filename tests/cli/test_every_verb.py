@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from commandline import command_line
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
 
 HEAVY = ["httpx", "pydantic", "rich", "ruamel", "ruamel.yaml", "pyrage"]
 SHELLS = ["bash", "zsh", "fish"]
@@ -149,7 +149,7 @@ def fails(error: Exception) -> Callable[[object], None]:
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
     """Make ``paddock schema`` fail with the given error."""
-    from paddock.spec import schema
+    from paddock.file import schema
 
     return lambda error: monkeypatch.setattr(schema, "json_schema", fails(error))
 

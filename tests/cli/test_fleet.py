@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Paddock, make_reachable, write_file
-from paddock.recipes import load
-from paddock.run.verbs import up
+from paddock.core.converge import up
+from paddock.kinds import load
 from places.node import Node
 
 ROOT = Path(__file__).parents[2]

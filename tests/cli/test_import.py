@@ -14,7 +14,7 @@ import pytest
 
 from cli.conftest import Paddock
 from levels import by_level
-from paddock.run import perform
+from paddock.core import perform
 
 FILE = """\
 project: home

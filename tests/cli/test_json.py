@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from paddock.plan.step import Risk
-from paddock.run import journal
+from paddock.show import journal
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 PROCESS = """\

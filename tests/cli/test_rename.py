@@ -13,7 +13,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cli.conftest import Paddock, write_file
-from paddock.spec import rewrite
+from paddock.file import edit
 from places.node import CATTLE, PET, Killed, Node
 
 FILE = Path("paddock.yaml")
@@ -104,7 +104,7 @@ def test_the_same_command_finishes_a_rename_that_was_killed_at_any_request(
 def test_the_file_is_renamed_before_the_place_and_a_plain_up_refuses_then(node: Node, paddock: Paddock) -> None:
     write(node, "bee")
     assert paddock("up").code == 0
-    rewrite.rename_agent([FILE], "bee", "wasp", {"state": {"path": "/var/lib/paddock/bee"}})
+    edit.rename_agent([FILE], "bee", "wasp", {"state": {"path": "/var/lib/paddock/bee"}})
     node.sent.clear()
     refused = paddock("up")
     assert refused.code == 4
@@ -136,7 +136,7 @@ def test_the_text_of_the_file_stays_where_the_name_is_not(tmp_path: Path) -> Non
     )
     over = tmp_path / "more.yaml"
     over.write_text("agents:\n  bee: {enabled: false}\n")
-    [changed] = rewrite.rename_agent([file, over], "proxy", "models", {"state": {"path": "/srv/x"}})
+    [changed] = edit.rename_agent([file, over], "proxy", "models", {"state": {"path": "/srv/x"}})
     assert changed.path == file
     assert file.read_text() == (
         "agents:\n  # the proxy\n  models: # serves models\n    kind: litellm\n    state:\n      path: /srv/x\n"
@@ -276,7 +276,7 @@ def test_a_host_whose_file_alone_was_renamed_refuses_and_names_the_command(
     on_this_machine(monkeypatch, lasting)
     assert paddock("up", "--jobs", "1").code == 0
     state = lasting / "XDG_DATA_HOME/paddock/bee/state"
-    rewrite.rename_agent([FILE], "bee", "wasp", {"state": {"path": str(state)}})
+    edit.rename_agent([FILE], "bee", "wasp", {"state": {"path": str(state)}})
     refused = paddock("up", "--only", "wasp")
     assert refused.code == 4
     assert "the state that the file names belongs to bee of project home" in refused.err

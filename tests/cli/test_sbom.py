@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cli.conftest import Paddock
-from paddock.errors import PaddockError
-from paddock.guests.report import records
-from paddock.process import run
-from paddock.run import sbom
+from paddock.base.errors import PaddockError
+from paddock.base.process import run
+from paddock.channels import records
 from paddock.runtimes import machine
+from paddock.verbs import sbom
 
 FILE = """\
 project: home

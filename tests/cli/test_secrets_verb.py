@@ -10,8 +10,8 @@ from typing import Any
 import pyrage
 import pytest
 
-from paddock.spec.agefile import own_identity_path
-from paddock.spec.secrets import Source
+from paddock.file.secrets.files import own_identity_path
+from paddock.file.secrets.sources import Source
 
 VALUE = "canary-value-20"
 

@@ -1,7 +1,7 @@
 """The deployments of the five seeds, written by a reader of the documentation, pass `check` and are planned.
 
 tests/live/test_seeds_come_up.py brings them up. Those of seed 003, on a host, are examples, which
-tests/spec/test_examples.py checks.
+tests/file/test_examples.py checks.
 """
 
 from __future__ import annotations

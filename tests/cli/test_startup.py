@@ -39,10 +39,10 @@ def test_check_imports_only_what_it_needs() -> None:
     found = modules_of("check", "-f", str(EXAMPLE))
     own = {name for name in found if name.startswith("paddock")}
     rooms = {name.split(".")[1] for name in own if name.count(".")}
-    assert "paddock.recipes.hermes.recipe" in own, "the test does not find the modules"
+    assert "paddock.kinds.hermes.recipe" in own, "the test does not find the modules"
     assert not rooms & {"run", "places", "plan", "guests", "runtimes", "checks", "backups", "stream", "imports"}
     assert {name for name in own if name.startswith("paddock.cli.")} == {"paddock.cli.check", "paddock.cli.options"}
-    assert not {"paddock.recipes.workload", "paddock.recipes.litellm", "paddock.recipes.service"} & own
+    assert not {"paddock.kinds.workload", "paddock.kinds.litellm", "paddock.kinds.service"} & own
     assert not {"httpx", "rich", "ssl", "asyncio", "importlib.metadata", "click", "pygments"} & found
     assert len(own) <= 70
     assert len(found) <= 400
@@ -60,11 +60,11 @@ def test_a_verb_with_a_place_imports_no_command_of_httpx() -> None:
 
 
 def test_an_up_with_nothing_to_do_imports_nothing_that_only_builds_need() -> None:
-    program = "import sys, paddock.run.verbs, paddock.run.on_machine; print(*sys.modules)"
+    program = "import sys, paddock.core.converge, paddock.core.on_machine; print(*sys.modules)"
     command = [sys.executable, "-c", program]
     found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
-    assert "paddock.runtimes.codetree" in found
-    assert not {"tomllib", "paddock.runtimes.sources"} & {*found}
+    assert "paddock.runtimes.code.tree" in found
+    assert not {"tomllib", "paddock.runtimes.code.sources"} & {*found}
 
 
 def test_every_verb_is_in_the_module_that_is_imported_for_it() -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from cli.conftest import Paddock
-from paddock.run import updates
-from paddock.statefolder import state_folder
+from paddock.base.computer import state_folder
+from paddock.verbs import status as updates
 
 FILE = """\
 project: home

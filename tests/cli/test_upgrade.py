@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Paddock
-from paddock.recipes import load
-from paddock.recipes.hermes.recipe import Hermes
+from paddock.kinds import load
+from paddock.kinds.hermes.recipe import Hermes
 
 FILE = """\
 project: home

@@ -7,20 +7,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from core.account_agent import BROKEN, SILENT
 from faults.account_world import NEW, OLD, POISON, AccountWorld
 from faults.killing import run_apart
 from faults.matrix import Scenario
-from paddock.errors import PaddockError
-from paddock.imports.source import Folder
-from paddock.plan.machine import AdoptTarget
-from paddock.run import adopt as adopting
-from paddock.run import backup, importing, restore, rollback, upgrading
-from paddock.run.deployment import Deployment
-from paddock.run.observe import observe
-from paddock.run.resolve import locate
-from paddock.run.strays import RootDisk
-from paddock.run.verbs import down, forget, plan, plan_down, plan_forget, up
-from run.account_agent import BROKEN, SILENT
+from paddock.base.errors import PaddockError
+from paddock.core import version as upgrading
+from paddock.core.converge import down, forget, plan, plan_down, plan_forget, up
+from paddock.core.deployment import Deployment
+from paddock.core.files import RootDisk
+from paddock.core.observe import observe
+from paddock.core.resolve import locate
+from paddock.plan.step import AdoptTarget
+from paddock.verbs import adopt as adopting
+from paddock.verbs import backup, importing, restore, upgrade
+from paddock.verbs.importing import Folder
 
 BACKUP = "{to: ./backups}"
 FACT = "what nobody else knows"
@@ -116,8 +117,8 @@ def poisoned(world: AccountWorld) -> None:
 
 
 def go_back(world: AccountWorld) -> None:
-    found = rollback.planned(agent(world, NEW))
-    rollback.rollback(agent(world, NEW), found.last, lambda: lambda: None)
+    found = upgrade.planned(agent(world, NEW))
+    upgrade.rollback(agent(world, NEW), found.last, lambda: lambda: None)
 
 
 def up_and_go_back(world: AccountWorld) -> None:

@@ -13,23 +13,23 @@ from typing import Any, cast
 
 import pytest
 
+from core.account_agent import FILE, NEW, OLD, Account, AccountSide, Program
 from faults.disks import checksum
 from faults.killing import Ask
 from killed_script import files_below
-from paddock.errors import PaddockError
-from paddock.guests import Guest
-from paddock.places import AnyPlace
-from paddock.places.host import HostPlace
+from paddock.base.errors import PaddockError
+from paddock.channels import Guest
+from paddock.core import streams
+from paddock.core.deployment import Deployment
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located
+from paddock.file.referenced import inlined
+from paddock.kinds import KINDS, load
+from paddock.places.contract import AnyPlace
+from paddock.places.host.place import HostPlace
 from paddock.plan.actions import AgentAction, RemoveAgent, StartAgent
-from paddock.recipes import KINDS, load
-from paddock.run import restoring
-from paddock.run.deployment import Deployment
-from paddock.run.observe import Observation
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import Located
 from paddock.runtimes.process.runtime import ForegroundProcess
-from paddock.spec.files import inlined
-from run.account_agent import FILE, NEW, OLD, Account, AccountSide, Program
+from paddock.show.reporter import Reporter
 
 POISON = "poison"
 UNSETTLED = ("incoming", "incoming.json", "incoming-aside", "discarded", "before")
@@ -101,13 +101,13 @@ class AccountWorld:
         self.folder = folder
         self.account = Account(folder)
         self.program: Any = Answering(self.account.program.state)
-        stop = restoring.stop
+        stop = streams.stop
 
         def stop_with_program(agent: Located, guest: Guest) -> None:
             self.program.stop()  # as systemd would
             stop(agent, guest)
 
-        monkeypatch.setattr(restoring, "stop", stop_with_program)
+        monkeypatch.setattr(streams, "stop", stop_with_program)
         self.second_writers = 0
         self._paused: str | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 
 from places.node import Node, Sent
-from pvebox.lifecycle import start_on_boot
+from pvebox.guests.lifecycle import start_on_boot
 
 NOTE: Final = "checked by the night shift"  # what somebody else writes into a container's notes
 

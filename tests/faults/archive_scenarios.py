@@ -12,13 +12,13 @@ from faults.matrix import Scenario
 from faults.node_scenarios import Prepare, after, forgotten
 from faults.node_world import NodeWorld
 from paddock.backups.verified import check
-from paddock.recipes.workload import Verdict
-from paddock.run import backup, drill, restore
-from paddock.run.archives import archives_of
-from paddock.run.observe import observe
-from paddock.run.resolve import locate
-from paddock.run.strays import RootDisk
-from paddock.run.verbs import down, plan, plan_down, plan_forget, up
+from paddock.core.archives import archives_of
+from paddock.core.converge import down, plan, plan_down, plan_forget, up
+from paddock.core.files import RootDisk
+from paddock.core.observe import observe
+from paddock.core.resolve import locate
+from paddock.kinds.workload import Verdict
+from paddock.verbs import backup, drill, restore
 from places.node import CATTLE, DAILY, Killed, PaperAgent
 
 TO_STORAGE = {"to": {"proxmox": {"storage": "local"}}}

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddock.guests.local import LocalGuest
-from paddock.places.proxmox.seen import LxcContainer
-from paddock.process import Pipes, Result
+from paddock.base.process import Pipes, Result
+from paddock.channels.local import LocalGuest
+from paddock.places.proxmox.node.observation import LxcContainer
 from places.node import Node, PlayedSsh
 
 OWN_FILES = (".paddock/lease", ".paddock/holder")  # they say who runs, and not what the agent knows

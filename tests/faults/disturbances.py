@@ -12,20 +12,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from core.account_agent import NEW, OLD, Program
 from faults import account_scenarios, node_scenarios
 from faults.account_world import AccountWorld
 from faults.killing import Point
 from faults.matrix import Scenario
 from faults.node_world import NodeWorld
-from paddock.errors import PaddockError
-from paddock.places.proxmox.claim import Claim
-from paddock.places.proxmox.expected import ExpectedContainers
+from paddock.base.errors import PaddockError
+from paddock.core.converge import cycle, up
+from paddock.places.proxmox.node.notes import Claim
+from paddock.places.proxmox.safety.same_container import ExpectedContainers
 from paddock.places.proxmox.worker import Worker
-from paddock.plan.machine import AdoptTarget
-from paddock.run.verbs import cycle, up
+from paddock.plan.step import AdoptTarget
 from paddock.runtimes.process import supervise
 from places.node import CATTLE, MACHINES
-from run.account_agent import NEW, OLD, Program
 
 ANOTHER: Final = "paddock: v=2 role=cattle agent=home_ant made-from=2a1ada6a385c"
 

@@ -11,10 +11,10 @@ from typing import Final
 
 from live.manual import api_client
 from live.node import Node
-from paddock.places.proxmox.claim import Claim
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.seen import LxcContainer
-from pvebox.lxc.names import Names
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.node.notes import Claim
+from paddock.places.proxmox.node.observation import LxcContainer
+from pvebox.runtime.lxc.names import Names
 from sandbox.live.box import host_things
 
 Inventory = Mapping[str, Sequence[str]]

@@ -23,10 +23,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol
 
-from paddock.errors import PaddockError
-from paddock.guests.local import LocalGuest
-from paddock.process import Pipes, Result
-from paddock.run.reporter import AgentReporter
+from paddock.base.errors import PaddockError
+from paddock.base.process import Pipes, Result
+from paddock.channels.local import LocalGuest
+from paddock.show.reporter import AgentReporter
 
 BEFORE, AFTER = "before", "after"
 _LONGEST: Final = 300  # seconds of one kill with everything after it

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from faults.world import World
-from paddock.places.proxmox.reach import fingerprint
+from paddock.places.proxmox.machine.reach import fingerprint
 from places.node import DAILY, MACHINES, PET, ROOT, STATES
 
 _BACKUP: Final = {"to": {"proxmox": {"storage": "local"}}}

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from faults.judge import Sample
 from paddock.cli.session import changing, looking
-from paddock.run import verbs
-from paddock.run.deployment import Deployment
+from paddock.core import converge
+from paddock.core.deployment import Deployment
 
-VERBS: dict[str, Callable[[Deployment], object]] = {"plan": verbs.plan, "up": verbs.up, "cycle": verbs.cycle}
+VERBS: dict[str, Callable[[Deployment], object]] = {"plan": converge.plan, "up": converge.up, "cycle": converge.cycle}
 
 
 def long_run(file: Path, environment: Mapping[str, str], word: str) -> list[Sample]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.errors import PaddockError
-from paddock.process import Result
-from paddock.run.backups_seen import verify
-from paddock.run.deployment import Deployment
-from paddock.run.enter import show_logs
-from paddock.run.status import Status, table
-from paddock.run.verbs import plan
+from paddock.base.errors import PaddockError
+from paddock.base.process import Result
+from paddock.core.converge import plan
+from paddock.core.deployment import Deployment
+from paddock.verbs.enter import show_logs
+from paddock.verbs.status import Status, table
+from paddock.verbs.verify import verify
 
 _REFUSED: Final = {"refused": "nobody answers"}
 _FACTS: Final = (

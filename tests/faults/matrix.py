@@ -17,7 +17,7 @@ from typing import Any, Final
 from cases import DATA, read_case
 from faults.killing import AFTER, BEFORE, IN_STREAM, Point, in_fork, run_apart
 from faults.looks import crashes
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
 
 VERBS: Final = (
     *("up", "down", "cycle", "template build", "grow", "adopt", "import"),

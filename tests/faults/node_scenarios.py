@@ -13,16 +13,16 @@ from typing import Any
 
 from faults.matrix import Scenario
 from faults.node_world import NodeWorld
+from paddock.core.converge import cycle, down, forget, plan, plan_down, plan_forget, up
+from paddock.core.files import RootDisk
+from paddock.core.observe import observe
+from paddock.core.resolve import NOTHING_MORE, Asked, locate
 from paddock.plan.agent import AgentSeen
-from paddock.plan.machine import AdoptTarget
 from paddock.plan.namesakes import NamesakesSeen
-from paddock.run import templates
-from paddock.run.adopt import adopt as adopt_target
-from paddock.run.adopt import describe
-from paddock.run.observe import observe
-from paddock.run.resolve import NOTHING_MORE, Asked, locate
-from paddock.run.strays import RootDisk
-from paddock.run.verbs import cycle, down, forget, plan, plan_down, plan_forget, up
+from paddock.plan.step import AdoptTarget
+from paddock.verbs import templates
+from paddock.verbs.adopt import adopt as adopt_target
+from paddock.verbs.adopt import describe
 from places.node import CATTLE, MACHINES, PET, STATES, Killed, PaperAgent, address_of
 from places.test_adopt import HOME, Adoption
 from places.test_projects import without_project

@@ -16,13 +16,17 @@ import pytest
 from faults.disks import Disks, DiskSsh, claim, identity_of
 from faults.killing import Ask, Shared, share, watch_programs
 from killed_script import files_below
-from paddock.guests import Guest
+from paddock.base.process import Result
+from paddock.channels import Guest
+from paddock.core import streams
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located
+from paddock.kinds import load
 from paddock.places.proxmox import place as place_module
-from paddock.places.proxmox import reach as reach_module
-from paddock.places.proxmox.claim import Claim
-from paddock.places.proxmox.holder import Holder
-from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.seen import LxcContainer
+from paddock.places.proxmox.machine import reach as reach_module
+from paddock.places.proxmox.node.holder import Holder
+from paddock.places.proxmox.node.notes import Claim, Role
+from paddock.places.proxmox.node.observation import LxcContainer
 from paddock.plan.actions import (
     AgentAction,
     ApplyBundle,
@@ -40,14 +44,9 @@ from paddock.plan.actions import (
 )
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET
-from paddock.process import Result
-from paddock.recipes import load
-from paddock.run import restoring
-from paddock.run.observe import Observation
-from paddock.run.resolve import Located
 from paper import PaperSide
 from places.node import BASE, ROOT, Node, PaperAgent, PlayedSsh, play_ssh
-from pvebox.shell import CommandResult
+from pvebox.console.shell import CommandResult
 
 UNFINISHED: Final = frozenset({Role.BUILDER, Role.READER, Role.SPARE})
 UNSETTLED: Final = ("incoming", "incoming.json", "incoming-aside", "discarded")
@@ -77,13 +76,13 @@ class DiskSide(PaperSide):
     def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
         match action:
             case ReceiveState():
-                restoring.receive_state(agent, reach())
+                streams.receive_state(agent, reach())
             case SwapState():
-                restoring.restoration(agent, reach(), "swap")
+                streams.restoration(agent, reach(), "swap")
             case SettleState():
-                restoring.restoration(agent, reach(), "settle")
+                streams.restoration(agent, reach(), "settle")
             case RemoveFormerState():
-                restoring.restoration(agent, reach(), "finish")
+                streams.restoration(agent, reach(), "finish")
             case ClaimState():
                 claim(self._own(reach()), str(agent.id))
             case RenameAgent():

@@ -24,9 +24,9 @@ import killed_script
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, own_text
 from hostile.stubs import DOCKER, SYSTEMCTL
-from paddock.runtimes import Runtime
 from paddock.runtimes import machine as of_machine
-from paddock.runtimes.shell import script
+from paddock.runtimes.contract import Runtime
+from paddock.runtimes.sent import script
 
 Command = tuple[Sequence[str], bytes]  # argv and stdin
 
@@ -38,34 +38,36 @@ ACTIVE: Final = "/run/active-*"  # the units that run, for the stub of systemd
 ASIDE: Final = ("/run", "/tmp")
 # Their contents are random, if they are created again.
 RANDOM: Final = ("generated.env", ".paddock/identity", "/etc/ssh/ssh_host", "shadow")
-HOSTKEY: Final = resources.files("paddock.places.proxmox") / "hostkey.sh"
+HOSTKEY: Final = resources.files("paddock.places.proxmox.machine") / "hostkey.sh"
 
 # Scripts that change nothing, or whose kills are tested elsewhere.
 ELSEWHERE: Final = {
     **dict.fromkeys(
         (
-            "agents.sh",
+            "agent/agents.sh",
             "inspect.sh",
-            "inventory.sh",
+            "code/inventory.sh",
             "observe.sh",
-            "observe_and_look.sh",
-            "mounts.sh",
-            "strays.sh",
-            "version.sh",
-            "programs_present.sh",
+            "agent/observe_and_look.sh",
+            "agent/mounts.sh",
+            "agent/strays.sh",
+            "code/version.sh",
+            "code/programs_present.sh",
             "survey.sh",
         ),
         "it only reports",
     ),
-    **dict.fromkeys(("enter.sh", "enter_container.sh", "hold.sh", "try_code.sh", "trial.sh"), "it changes no file"),
+    **dict.fromkeys(
+        ("agent/enter.sh", "enter_container.sh", "state/hold.sh", "code/try_code.sh", "trial.sh"), "it changes no file"
+    ),
     **dict.fromkeys(
         ("lease.sh", "attach.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"),
         "systemd runs it, and starts it again",
     ),
     "rename.sh": "tests/hostile/test_rename.py",
-    "packages.sh": "the package manager of the machine, which is asked again for what is missing",
-    "python.sh": "the package manager of the machine",
-    "template.sh": "it runs on a builder; the builder of an interrupted build is destroyed",
+    "code/packages.sh": "the package manager of the machine, which is asked again for what is missing",
+    "code/python.sh": "the package manager of the machine",
+    "code/template.sh": "it runs on a builder; the builder of an interrupted build is destroyed",
     "base.sh": "the engine makes the image; the next run removes the container (tests/live/test_engine_images.py)",
 }
 
@@ -221,10 +223,10 @@ def cases() -> Iterator[Case]:
     yield Case("remove a container", (boxed.remove(), b""), in_box, kept=[note])
     leave = of_machine.remove_left_container(boxed.agent, (), "docker", boxed.paths)
     yield Case("leave an engine", (leave, b""), in_box, kept=[note])
-    yield Case("load an image", (script("engine/load.sh", ["docker", "load"]), b"archive"), in_box, kept=[note])
+    yield Case("load an image", (script("image/load.sh", ["docker", "load"]), b"archive"), in_box, kept=[note])
     yield Case("pull an image", (boxed.container.pull(), b""), in_box, kept=[note])
     code = ["/opt/paddock/.store", "t1", "home_bee", "tiny", "/usr/bin/python3", "-c", "import tiny"]
-    yield Case("install code", (script("install.sh", code), _package()), ready, kept=[note])
+    yield Case("install code", (script("code/install.sh", code), _package()), ready, kept=[note])
     text = HOSTKEY.read_text()
     stage, switch = (["sh", "-c", text, "paddock", verb] for verb in ("stage", "switch"))
     yield Case("stage a host key", (stage, b""), later=[(switch, b"")])
@@ -307,6 +309,6 @@ def not_covered() -> list[str]:
         for path in sorted(top.rglob("*.sh"))
         if path.parent.name != "process"  # an account without root; tests/hostile/test_cut_off.py kills them
         and not path.read_text().startswith("# Library:")
-        and path.name not in ELSEWHERE
+        and path.name not in {each.rpartition("/")[2] for each in ELSEWHERE}
         and own_text(path) not in texts
     ]

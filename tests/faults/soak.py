@@ -26,7 +26,7 @@ from faults.ledger import Ledger, listening
 from faults.long_run import long_run
 from live.node import Node
 from paddock.demo import lxc_stage
-from pvebox.stage import stage_folder
+from pvebox.standins.stage import stage_folder
 
 AGENT: Final = "busy"
 HOME: Final = f"/var/lib/paddock/{AGENT}/home"

@@ -21,9 +21,9 @@ from faults.lives import LIVES
 from faults.trial import Lab, Result
 from faults.world import World
 from levels import by_level
-from paddock.places.proxmox import client as client_module
-from paddock.places.proxmox.client import Client, TaskEnd
-from paddock.places.proxmox.errors import AnswerLost
+from paddock.places.proxmox.api import client as client_module
+from paddock.places.proxmox.api.client import Client, TaskEnd
+from paddock.places.proxmox.api.errors import AnswerLost
 from places.node import CATTLE, PET
 
 _GOLDEN: Final = DATA / "faults/api.yaml"
@@ -86,7 +86,7 @@ def requests_of_source() -> Iterator[tuple[str, str]]:
     """Yield the method and the path of each request in the source, with * for what is not written there."""
     [folder] = paddock.places.proxmox.__path__
     found = 0
-    for file in sorted(Path(folder).glob("*.py")):
+    for file in sorted(Path(folder).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _SENDERS):
                 continue

@@ -22,7 +22,7 @@ from faults.killing import AFTER, BEFORE
 from faults.matrix import VERBS, Matrix, Pair, Scenario, Stage, not_covered, seed, steps_of_code
 from faults.node_world import NodeWorld
 from levels import LEVEL
-from paddock.run.verbs import up
+from paddock.core.converge import up
 from places.node import CATTLE
 
 GOLDEN: Final = DATA / "crash_matrix.yaml"

@@ -10,9 +10,10 @@ import pytest
 from faults.account_scenarios import agent, upgraded
 from faults.account_world import NEW, OLD, AccountWorld
 from faults.looks import LOOKS, crashes, silent_answer
-from paddock.run import status, upgrading
-from paddock.run.status import Status
-from paddock.run.verbs import plan
+from paddock.core import version
+from paddock.core.converge import plan
+from paddock.verbs import status
+from paddock.verbs.status import Status
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AccountWorld:
     """A run was killed right after it had recorded that the agent goes back."""
     world = AccountWorld(tmp_path, monkeypatch)
     upgraded(world)
-    upgrading.begin_rollback(agent(world, NEW))
+    version.begin_rollback(agent(world, NEW))
     return world
 
 

@@ -24,10 +24,9 @@ from levels import slow_proof
 from live.manual import api_client, container_parameters, destroy
 from live.node import Node, wait_for
 from live.node_root import root
-from paddock.places.proxmox.claim import Claim
-from paddock.places.proxmox.mark import Mark, Role
-from paddock.spec.agent_id import AgentId
-from pvebox.lxc.names import Names
+from paddock.file.agent_id import AgentId
+from paddock.places.proxmox.node.notes import Claim, Mark, Role
+from pvebox.runtime.lxc.names import Names
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from levels import by_level, slow_proof
 from live.node import Node
 from live.node_root import up_with_manual_steps
 from live.test_pet_and_cattle import WEB, Web
-from pvebox.stage import server
+from pvebox.standins.stage import server
 
 WAITING_SAMPLES = 60  # a second apart
 HERMES_CYCLES = 5

@@ -16,11 +16,11 @@ import pytest
 
 from faults.writers import Writers, intruders
 from levels import by_level
-from paddock.errors import PaddockError, Refused
-from paddock.places.proxmox.contest import Contest
-from paddock.recipes import load
-from paddock.run.lock import Busy
-from paddock.run.verbs import cycle, down, up
+from paddock.base.errors import PaddockError, Refused
+from paddock.core.converge import cycle, down, up
+from paddock.core.lock import Busy
+from paddock.kinds import load
+from paddock.places.proxmox.safety.settle import Contest
 from places.laptops import Race, make_race
 from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 from places.test_race import run_race

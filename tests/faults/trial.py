@@ -20,7 +20,7 @@ from faults.api_faults import Case, FaultyNode, ImpatientSleep
 from faults.lives import BEGINNINGS, LIVES, write
 from faults.world import ORPHANS, Said, World
 from places.node import Node, Sent
-from pvebox import faults as pvebox_faults
+from pvebox.cluster import faults as pvebox_faults
 
 _RUNS: Final = 5  # that a command may need after a fault, with what a person does in between
 _COMMAND: Final = re.compile(r": ((?:pct|pveum) [a-z][^\n]*)")

@@ -24,21 +24,22 @@ import typer
 
 from paddock import cli
 from paddock.backups.verified import check
-from paddock.guests import Guest
+from paddock.base.process import Result
+from paddock.channels import Guest
+from paddock.core import open as opening
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located
 from paddock.places.open import place_for
-from paddock.places.proxmox import observe, place, reading, visibility
-from paddock.places.proxmox.claim import Claim
-from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox import place
+from paddock.places.proxmox.access import visibility
+from paddock.places.proxmox.node import observe, reading
+from paddock.places.proxmox.node.notes import Claim, Mark
 from paddock.plan.actions import AgentAction, ReceiveState
 from paddock.plan.agent import AgentSeen
-from paddock.process import Result
-from paddock.run import open as opening
-from paddock.run.observe import Observation
-from paddock.run.resolve import Located
 from paper import PaperSide
 from places.laptops import OneAfterAnother
 from places.node import Machines, Node, play_ssh
-from pvebox.runtime import ContainerSpec, Mount, VolumeRef
+from pvebox.runtime.contract import ContainerSpec, Mount, VolumeRef
 
 _SETTLE: Final = 5  # seconds, by the fast clock, that `up` waits for a lock that no task of Paddock holds
 ORPHANS: Final = "volumes without a container"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from places.node import Node
-from pvebox.runtime import VolumeRef
+from pvebox.runtime.contract import VolumeRef
 
 
 def intruders(journal: Iterable[str]) -> list[str]:

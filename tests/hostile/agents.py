@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from hostile.ground import ATTACKER, Machine
-from paddock.guests.report import records
+from paddock.base.process import Result
+from paddock.base.secret import Secret
+from paddock.channels import records
+from paddock.file.agent_id import AgentId
+from paddock.kinds.service import ServiceSpec
+from paddock.kinds.workload import Keep, Process, StateFile, Workload
 from paddock.plan.agent import AgentSeen
-from paddock.process import Result
-from paddock.recipes.service.spec import ServiceSpec
-from paddock.recipes.workload import Keep, Process, StateFile, Workload
-from paddock.runtimes import Runtime
+from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.secret import Secret
-from paddock.spec.agent_id import AgentId
 
 SECRET: Final = "a key that only the agent knows"
 

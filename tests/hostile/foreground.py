@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from paddock.recipes.workload import Process
+from paddock.kinds.workload import Process
 
 
 def supervised(folder: Path, script: str) -> str:
@@ -22,7 +22,7 @@ def supervised(folder: Path, script: str) -> str:
     process = Process("own", argv, environment={}, directory=str(folder), stop_seconds=5, fatal_exits=(3,))
     (folder / "etc/current/processes.json").write_text(json.dumps([asdict(process)]))
     return (
-        "from pathlib import Path\nfrom types import SimpleNamespace\nfrom paddock.errors import PaddockError\n"
+        "from pathlib import Path\nfrom types import SimpleNamespace\nfrom paddock.base.errors import PaddockError\n"
         "from paddock.runtimes.process.supervise import supervise\n"
         f"paths = SimpleNamespace(etc='{folder}/etc/current', state='{folder}/state')\n"
         f"try:\n    supervise(paths, Path('{folder}/log'), lambda text: None)\n"

@@ -18,7 +18,7 @@ from typing import Final
 
 import pytest
 
-from paddock.process import Result
+from paddock.base.process import Result
 
 ATTACKER: Final = 54399  # the uid of the agent's account
 STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")

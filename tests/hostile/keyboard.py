@@ -77,7 +77,7 @@ def local_guest(folder: Path, call: str) -> str:
     """Return a command line that makes a call on a local guest and prints the exit code."""
     program = folder / "program.py"
     program.write_text(
-        "import os, sys\nfrom paddock.guests.local import LocalGuest\nguest = LocalGuest()\n"
+        "import os, sys\nfrom paddock.channels.local import LocalGuest\nguest = LocalGuest()\n"
         f"code = {call}\nprint(f'ended with {{code}}.', flush=True)\n"
     )
     return f"{sys.executable} {program}\n"

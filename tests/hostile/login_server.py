@@ -6,7 +6,7 @@ import shlex
 from typing import Final
 
 from hostile.ground import Machine
-from paddock.process import Result
+from paddock.base.process import Result
 from sshd import base_archive
 
 _PARTS: Final = ("./usr/sbin/sshd", "./usr/lib/*/libwrap.so*", "./etc/pam.d/sshd", "./etc/ssh/sshd_config")

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from hostile.ground import Machine
-from paddock.guests import Guest, expect
-from paddock.guests.local import LocalGuest
-from paddock.guests.report import records
+from paddock.base.process import Result
+from paddock.channels import Guest, expect, records
+from paddock.channels.local import LocalGuest
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec
+from paddock.kinds import KINDS, agent_from
 from paddock.plan.agent import AgentSeen
-from paddock.process import Result
-from paddock.recipes import KINDS, agent_from
 from paddock.runtimes.open import runtime_for
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec
 
 
 @dataclass(frozen=True)

@@ -98,15 +98,15 @@ def dialogue(folder: Path, agent: Talker, *, terminal: bool, before: str = "") -
     program.write_text(f"""\
 import signal, sys
 from types import SimpleNamespace
-from paddock.errors import PaddockError
-from paddock.guests.local import LocalGuest
-from paddock.recipes.conversation import Past
-from paddock.recipes.hermes.conversation import HermesConversation
-from paddock.run.channel import channel
-from paddock.run.chat import ChatOf
-from paddock.run.dialogue import Dialogue, ctrl_c_stays_here
-from paddock.run.reporter import Reporter
-from paddock.secret import MaskedStream, Secret
+from paddock.base.errors import PaddockError
+from paddock.channels.local import LocalGuest
+from paddock.kinds.conversation import Past
+from paddock.kinds.hermes.api import HermesConversation
+from paddock.core.channel import channel
+from paddock.verbs.chat import ChatOf
+from paddock.verbs.dialogue import Dialogue, ctrl_c_stays_here
+from paddock.show.reporter import Reporter
+from paddock.base.secret import MaskedStream, Secret
 sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
 {before}
 agent = SimpleNamespace(name="bee")

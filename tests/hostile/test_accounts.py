@@ -8,9 +8,9 @@ import pytest
 
 from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
+from paddock.base.process import CommandFailed
 from paddock.plan import account
 from paddock.plan.agent import AgentWant
-from paddock.process import CommandFailed
 
 pytestmark = as_root
 

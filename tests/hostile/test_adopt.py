@@ -8,8 +8,8 @@ import pytest
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root
-from paddock.process import Result
-from paddock.runtimes.shell import script
+from paddock.base.process import Result
+from paddock.runtimes.sent import script
 
 pytestmark = as_root
 
@@ -18,7 +18,7 @@ STATE: Final = "/srv/state"
 
 def claim(ground: Machine, state: str = STATE) -> Result:
     arguments = [state, "home_bee", "nobody-of-that-name", str(ATTACKER), str(ATTACKER), ""]
-    return ground.run(script("claim.sh", arguments))
+    return ground.run(script("state/claim.sh", arguments))
 
 
 @pytest.fixture

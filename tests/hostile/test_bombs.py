@@ -103,7 +103,7 @@ LIST = """
 import sys
 from pathlib import Path
 from paddock.backups.folder import FolderDestination
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
 try:
     destination = FolderDestination(Path(sys.argv[1]), [])
     print(len(destination.backups()))
@@ -240,7 +240,7 @@ def test_commas_in_names_do_not_hide_many_values(tmp_path: Path) -> None:
 
 
 def test_a_manifest_of_names_with_commas_is_accepted() -> None:
-    from paddock.stream.layout import has_at_most
+    from paddock.onboard.stream.layout import has_at_most
 
     data = json.dumps({"entries": [{"path": "," * 100 + '"\\'} for _ in range(1000)]}).encode()
     assert has_at_most(data, 3000)
@@ -252,7 +252,7 @@ def test_a_manifest_of_names_with_commas_is_accepted() -> None:
 EXAMINE = """
 import sys
 from pathlib import Path
-from paddock.errors import BadInput
+from paddock.base.errors import BadInput
 from paddock.runtimes.engine.archive import Archive
 try:
     print(Archive.examine(Path(sys.argv[1])).verb)
@@ -299,8 +299,8 @@ def test_a_compressed_image_is_still_recognised(format_: str, tmp_path: Path) ->
 
 UNZIP = """
 import sys
-from paddock.imports.folder import Unusable
-from paddock.imports.unzip import Zip
+from paddock.onboard.imports.folder import Unusable
+from paddock.onboard.imports.folder import Zip
 try:
     order = {"becomes": ".hermes", "beside": "", "known_by": ["config.yaml"], "wrappers": []}
     print(len(Zip(sys.argv[1], order).entries))
@@ -328,7 +328,7 @@ def test_a_zip_file_that_lists_too_much_is_refused(tmp_path: Path) -> None:
 
 PROGRAM = """
 import sys
-from paddock.imports.commands import output
+from paddock.onboard.imports.users import output
 print(len(output(sys.argv[1:]) or ""))
 """
 
@@ -346,10 +346,10 @@ import os, sys
 from pathlib import Path
 from paddock.backups.repository import Repository
 from paddock.backups.restic import ResticDestination
-from paddock.errors import PaddockError
-from paddock.spec.agent_id import AgentId
-from paddock.spec.backup import ResticSpec
-from paddock.spec.secrets import Source
+from paddock.base.errors import PaddockError
+from paddock.file.agent_id import AgentId
+from paddock.file.models.backup import ResticSpec
+from paddock.file.secrets.sources import Source
 spec = ResticSpec(repository="/nowhere", password=Source(env="A_PASSWORD"))
 destination = ResticDestination(Repository(spec, Path("/")), AgentId("home", "hermes"), print)
 try:
@@ -394,8 +394,8 @@ def test_the_record_of_a_drill_in_a_repository_has_an_end(tmp_path: Path, monkey
 
 SAYS = """
 import sys
-from paddock.checks.look import facts
-from paddock.run.model_trial import _parsed
+from paddock.verify.look import facts
+from paddock.setup.trial import _parsed
 text = {"depth": "[" * 3_000_000, "lists": "[" + "[]," * 2_500_000 + "[]]"}[sys.argv[1]]
 print(facts(text), _parsed(text.encode()))
 """
@@ -408,10 +408,10 @@ def test_hostile_json_of_a_machine_or_a_model_is_none(what: str) -> None:
 
 CHANNEL = """
 import io, json, sys, types
-from paddock.errors import PaddockError
-from paddock.process import Pipes
-from paddock.recipes.workload import Paths, Request
-from paddock.run import channel
+from paddock.base.errors import PaddockError
+from paddock.base.process import Pipes
+from paddock.kinds.workload import Paths, Request
+from paddock.core import channel
 channel._LONGEST_ANSWER = 5 << 20
 class Source(io.RawIOBase):
     def readline(self, size=-1):

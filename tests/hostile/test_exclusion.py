@@ -15,12 +15,12 @@ import pytest
 
 from hostile import agents
 from hostile.ground import Machine, as_root
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
+from paddock.base.process import Result
+from paddock.core import converge
+from paddock.core.converge import down, up
+from paddock.kinds import load
 from paddock.places.proxmox.place import ProxmoxPlace
-from paddock.process import Result
-from paddock.recipes import load
-from paddock.run import verbs
-from paddock.run.verbs import down, up
 from places.node import BASE, CATTLE, DEPLOYER, ROOT, Node, PaperAgent, Told, play_ssh
 
 LOOPBACK, LOCALHOST = "https://127.0.0.1:8006", "https://localhost:8006"
@@ -157,8 +157,8 @@ def test_two_runs_with_two_tokens_create_only_one_pet(
 
     Without local locks, as for two runs on two machines.
     """
-    monkeypatch.setattr(verbs, "agent_lock", lambda *_: nullcontext())
-    monkeypatch.setattr(verbs, "place_lock", lambda *_: nullcontext())
+    monkeypatch.setattr(converge, "agent_lock", lambda *_: nullcontext())
+    monkeypatch.setattr(converge, "place_lock", lambda *_: nullcontext())
     first, second = project(tmp_path / "a", node, LOOPBACK, token=ROOT), project(tmp_path / "b", node, LOCALHOST)
     go = node.hold_creates()
     runs = [threading.Thread(target=ended, args=(up, each)) for each in (first, second)]

@@ -10,8 +10,8 @@ import pytest
 
 from cli.conftest import Paddock, paddock
 from commandline import command_line
-from paddock.run import approval
-from paddock.statefolder import state_folder
+from paddock.base.computer import state_folder
+from paddock.core import approval
 
 __all__ = ["paddock"]
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from paddock import cli
-from paddock.places.proxmox import root_work, root_worker
 from paddock.places.proxmox.actions import RootWork
-from pvebox import stage
+from paddock.places.proxmox.root import perform as root_worker
+from paddock.places.proxmox.root import work as root_work
+from pvebox.standins import stage
 
 NOBODY = 65534
 SCRIPTS = Path(__file__).parents[2] / "scripts"

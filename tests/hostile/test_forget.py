@@ -10,10 +10,10 @@ import pytest
 from hostile import agents
 from hostile.ground import Machine, as_root
 from hostile.verbs import forgotten
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
+from paddock.base.process import Result
+from paddock.core.converge import down, forget, plan_forget, up
 from paddock.plan import agent as inside
-from paddock.process import Result
-from paddock.run.verbs import down, forget, plan_forget, up
 from paddock.runtimes.machine import delete_state
 from paddock.runtimes.systemd.runtime import Systemd
 from places.node import CATTLE, PET, Killed, Node, PaperAgent

@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 
 from paddock import cli
-from paddock.checks import asked
-from paddock.errors import PaddockError
-from paddock.guests import ssh
-from paddock.places import Traits
-from paddock.recipes.hermes import checks
-from paddock.run import lock
-from paddock.run.journal import Journal
-from paddock.run.reporter import Reporter
-from paddock.run.verbs import down, up
-from paddock.spec.agent_id import AgentId
+from paddock.base.errors import PaddockError
+from paddock.channels import ssh
+from paddock.core import lock
+from paddock.core.converge import down, up
+from paddock.file.agent_id import AgentId
+from paddock.kinds.hermes import checks
+from paddock.places.contract import Traits
+from paddock.show.journal import Journal
+from paddock.show.reporter import Reporter
+from paddock.verify import look
 from places.node import CATTLE, PET, Node
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpublic"
@@ -136,7 +136,7 @@ def test_the_known_hosts_file_is_written_elsewhere_on_a_full_disk(disk: Fill) ->
 def test_an_essential_write_on_a_full_disk_is_an_error_that_names_the_file(
     code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from paddock.spec import schema
+    from paddock.file import schema
 
     def fail(_kinds: object) -> None:
         raise OSError(code, os.strerror(code), "/home/me/.cache/paddock/code/x")
@@ -158,7 +158,7 @@ def test_an_essential_write_on_a_full_disk_is_an_error_that_names_the_file(
 
 
 def test_a_full_disk_during_one_agents_run_is_reported_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from paddock.run.parallel import each
+    from paddock.core.parallel import each
 
     def verb(agent: Any) -> str:
         if agent.name == "bee":
@@ -186,7 +186,7 @@ def test_a_full_disk_during_one_agents_run_is_reported_beside_the_others(monkeyp
 def test_the_hint_for_a_database_on_a_full_disk_is_not_to_restore_a_backup(said: str) -> None:
     check = checks.databases("hermes", "/state/home")
     answers = {"answers": [{"found": {"content": {"state.db": said}}, "seconds": 0.1}]}
-    (line,) = asked.lines([check], answers)
+    (line,) = look.lines([check], answers)
     assert "backup" not in (line.hint or ""), f"a database that may be intact would be overwritten: {line.hint}"
     assert "free some space" in (line.hint or "")
 
@@ -195,7 +195,7 @@ def test_the_hint_for_a_damaged_database_is_to_restore_a_backup() -> None:
     check = checks.databases("hermes", "/state/home")
     for said in ("database disk image is malformed", "file is not a database", "*** in database main ***"):
         answers = {"answers": [{"found": {"content": {"state.db": said}}, "seconds": 0.1}]}
-        (line,) = asked.lines([check], answers)
+        (line,) = look.lines([check], answers)
         assert "backup" in (line.hint or "")
 
 

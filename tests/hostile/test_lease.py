@@ -21,10 +21,10 @@ from live.images import base_root
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
 from live.test_native import ACCOUNT
-from paddock.guests.ssh import scan_host_key
-from paddock.recipes.service.spec import ServiceSpec
+from paddock.channels.ssh import scan_host_key
+from paddock.file.agent_id import AgentId
+from paddock.kinds.service import ServiceSpec
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.agent_id import AgentId
 
 __all__ = ["node"]
 pytestmark = pytest.mark.live

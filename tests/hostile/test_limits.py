@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from hostile.foreground import supervised
-from paddock.checks.look import INSIDE, MACHINE
-from paddock.runtimes.program import program
+from paddock.runtimes.sent import program
+from paddock.verify.look import INSIDE, MACHINE
 
-LOOPBACK = "paddock.runtimes.loopback"
+LOOPBACK = "paddock.onboard.loopback"
 MUCH = 200_000_000
 MOST = 100  # MiB of memory that reading them may take
 FLOOD = ["sh", "-c", f"head -c {MUCH} /dev/zero | tr '\\0' x"]
@@ -46,8 +46,9 @@ def measured(program: str, *, stdin: bytes = b"", seconds: float = 100) -> tuple
 
 def test_large_output_of_a_program_is_cut_and_reported_as_cut() -> None:
     said, grew = measured(
-        "from paddock.guests import expect\nfrom paddock.guests.local import LocalGuest\n"
-        "from paddock.errors import PaddockError\nfrom paddock.process import CommandFailed, run\nbefore = used()\n"
+        "from paddock.channels import expect\nfrom paddock.channels.local import LocalGuest\n"
+        "from paddock.base.errors import PaddockError\n"
+        "from paddock.base.process import CommandFailed, run\nbefore = used()\n"
         f"result = run({FLOOD!r})\nprint(len(result.out), 'cut here' in result.out)\n"
         f"complained = run(['sh', '-c', {FLOOD[2] + ' >&2; echo >&2; echo the last words >&2; exit 3'!r}])\n"
         "print(CommandFailed('flooding', complained).message[-2000:])\n"
@@ -66,7 +67,7 @@ def test_large_output_of_a_program_is_cut_and_reported_as_cut() -> None:
 def test_a_program_that_prints_for_ever_is_killed_before_its_deadline() -> None:
     start = time.monotonic()
     said, grew = measured(
-        "from paddock.errors import PaddockError\nfrom paddock.process import run\nbefore = used()\n"
+        "from paddock.base.errors import PaddockError\nfrom paddock.base.process import run\nbefore = used()\n"
         "try:\n    run(['yes', 'x' * 10000], deadline=60)\n"
         "except (PaddockError, MemoryError) as error:\n    print(type(error).__name__, error)\n"
     )
@@ -151,7 +152,7 @@ def on_the_machine(text: str, stdin: Any) -> tuple[Any, int]:
 
 @pytest.mark.parametrize("path", ["/", "/missing"])
 def test_an_answer_of_the_agent_to_a_probe_is_cut(server: str, path: str) -> None:
-    reply, grew = on_the_machine(program("paddock.runtimes.request"), {**question(server + path), "env_files": []})
+    reply, grew = on_the_machine(program("paddock.onboard.request"), {**question(server + path), "env_files": []})
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
     assert "and was cut" in reply["refused"]
 
@@ -210,8 +211,8 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
 @pytest.mark.parametrize("path", ["/", "/packed"])
 def test_an_answer_of_the_proxmox_api_is_limited_in_size(server: str, path: str) -> None:
     said, grew = measured(
-        "import ssl\nfrom paddock.places.proxmox.client import Client\nfrom paddock.secret import Secret\n"
-        "from paddock.errors import PaddockError\n"
+        "import ssl\nfrom paddock.places.proxmox.api.client import Client\nfrom paddock.base.secret import Secret\n"
+        "from paddock.base.errors import PaddockError\n"
         f"client = Client({server!r}, 'pve', Secret('root@pam!t=1'), ssl.create_default_context())\nbefore = used()\n"
         f"try:\n    client.get({path!r})\nexcept PaddockError as error:\n    print(error.message)\n"
     )
@@ -221,7 +222,8 @@ def test_an_answer_of_the_proxmox_api_is_limited_in_size(server: str, path: str)
 
 def test_the_output_of_a_secret_command_is_limited_in_size() -> None:
     said, grew = measured(
-        "from paddock.errors import PaddockError\nfrom paddock.process import run_for_secret\nbefore = used()\n"
+        "from paddock.base.errors import PaddockError\n"
+        "from paddock.base.process import run_for_secret\nbefore = used()\n"
         f"try:\n    run_for_secret({FLOOD!r})\nexcept PaddockError as error:\n    print(error.message)\n"
     )
     assert grew < MOST, f"a secret of {MUCH >> 20} MiB took {grew} MiB of memory"

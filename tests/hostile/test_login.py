@@ -12,15 +12,14 @@ from hostile import login_server
 from hostile.ground import Machine, as_root
 from hostile.login_server import log_in, plant
 from hostile.private_machine import PrivateMachine, spec_of
-from paddock.checks import login as judged
-from paddock.checks.line import Line, Outcome
-from paddock.checks.subject import Subject
-from paddock.guests import expect
-from paddock.recipes.workload import Paths
+from paddock.channels import expect
+from paddock.file.agent_id import AgentId
+from paddock.kinds.workload import Paths
 from paddock.runtimes import machine as commands
 from paddock.runtimes.open import runtime_for
-from paddock.runtimes.program import on_demand
-from paddock.spec.agent_id import AgentId
+from paddock.runtimes.sent import on_demand
+from paddock.verify import confinement as judged
+from paddock.verify.line import Line, Outcome, Subject
 
 pytestmark = as_root
 
@@ -35,7 +34,7 @@ touch /var/lib/systemd/linger/bee
 SHADOW = "getent passwd bee | cut -d : -f 7; getent shadow bee | cut -d : -f 8"
 _LOOK = """
 import json
-from paddock.checks.machine.login import login
+from paddock.onboard.facts.login import login
 print(json.dumps(login("bee")))
 """
 
@@ -52,11 +51,11 @@ def paths_of(**keys: Any) -> Paths:
 
 def verified(machine: PrivateMachine) -> Line:
     """Return the line of `verify` about logins."""
-    module = "paddock.checks.machine.login"
+    module = "paddock.onboard.facts.login"
     program = on_demand(module).replace(f"sys.modules[{module!r}].main()", _LOOK)
     found = json.loads(machine.run("python3", "-I", "-S", "-c", program))
     subject = Subject("bee", paths_of(), (), "", {}, None, (), frozenset(), False, False, account="bee")
-    (line,) = judged.lines(subject, {"found": found, "seconds": 0.0}, {})
+    (line,) = judged.login_lines(subject, {"found": found, "seconds": 0.0}, {})
     assert machine.run("find", "/run", "-name", "paddock-login-*") == ""
     return line
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
 from levels import by_level
-from paddock.errors import BadInput
-from paddock.places.proxmox.mark import Mark, Role
-from paddock.recipes import KINDS, agent_from, parse
-from paddock.run.mounts import problems
+from paddock.base.errors import BadInput
+from paddock.core.files import problems
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec, Spec
+from paddock.kinds import KINDS, agent_from, parse
+from paddock.places.proxmox.node.notes import Mark, Role
 from paddock.runtimes.open import runtime_for
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec, Spec
 
 PLACES: Final = {
     "node": {

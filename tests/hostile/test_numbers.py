@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError
-from paddock.plan.machine import AdoptTarget
-from paddock.process import Result
-from paddock.run.adopt import adopt, describe
-from paddock.run.verbs import cycle, down, up
+from paddock.base.errors import PaddockError
+from paddock.base.process import Result
+from paddock.core.converge import cycle, down, up
+from paddock.plan.step import AdoptTarget
+from paddock.verbs.adopt import adopt, describe
 from places.node import CATTLE, PET, Node, PaperAgent
 
 

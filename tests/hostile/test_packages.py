@@ -25,15 +25,15 @@ import pytest
 
 import paddock
 from hostile.ground import Machine, as_root
-from paddock.errors import PaddockError
-from paddock.process import Result, run
-from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool
-from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.hermes.spec import HermesSpec
-from paddock.runtimes import codetree
-from paddock.runtimes.fetch import fetch
+from paddock.base.errors import PaddockError
+from paddock.base.process import Result, run
+from paddock.kinds.code import CodeTree, Distribution, LocalCode, Tool
+from paddock.kinds.hermes.recipe import Hermes
+from paddock.kinds.hermes.spec import HermesSpec
+from paddock.runtimes.code import tree as codetree
+from paddock.runtimes.code.npm import fetch
 from paddock.runtimes.machine import finish_template
-from paddock.runtimes.shell import script, text
+from paddock.runtimes.sent import script, text
 
 # --- what root runs while it is installed and tested
 
@@ -69,7 +69,7 @@ def packages(**more: str) -> bytes:
 def install(ground: Machine, archive: bytes, *proof: str) -> Result:
     python = "/usr/bin/python3" if ground.exists("/usr/bin/python3") else sys.executable
     arguments = [STORE, "t1", "", "evil", python, *proof]
-    return ground.run(script("install.sh", arguments), stdin=archive)
+    return ground.run(script("code/install.sh", arguments), stdin=archive)
 
 
 @as_root
@@ -98,7 +98,7 @@ def test_code_is_not_tested_as_root_if_privileges_cannot_be_dropped(tmp_path: Pa
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     program.chmod(0o755)
-    lines = f"python=false home={tmp_path}\n{text('prove.sh')}\nprove {program}\n"
+    lines = f"python=false home={tmp_path}\n{text('state/prove.sh')}\nprove {program}\n"
     result = run(["sh", "-c", lines])
     assert not (tmp_path / "ran").exists(), "third-party code ran as root"
     assert not result.ok

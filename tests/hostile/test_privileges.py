@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hostile.verbs import end_of, forgotten, narrow, take_away, wide
-from paddock.plan.machine import AdoptTarget
-from paddock.run.adopt import adopt, describe
-from paddock.run.verbs import cycle, down, up
+from paddock.core.converge import cycle, down, up
+from paddock.plan.step import AdoptTarget
+from paddock.verbs.adopt import adopt, describe
 from places.node import CATTLE, PET, Node, PaperAgent
 
 

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root, machine, own_text
 from levels import by_level
-from paddock.errors import PaddockError
-from paddock.runtimes import Runtime
+from paddock.base.errors import PaddockError
 from paddock.runtimes import machine as machine_scripts
+from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
-from paddock.runtimes.shell import script
+from paddock.runtimes.sent import script
 from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
@@ -153,7 +153,10 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     looked = machine_scripts.observe_and_look(systemd.observe([]), systemd.paths, bundle_id, "print(input())")
     yield looked, b"{}"
     yield systemd.logs(10, follow=False), b""
-    yield script("version.sh", [systemd.paths.etc.removesuffix("/current"), systemd.paths.code, "hermes_agent"]), b""
+    yield (
+        script("code/version.sh", [systemd.paths.etc.removesuffix("/current"), systemd.paths.code, "hermes_agent"]),
+        b"",
+    )
     yield machine_scripts.report_inventory(), b""
     yield machine_scripts.claim_for_restore(systemd.agent, systemd.paths, mounted=False), b""
     yield machine_scripts.hold_lease(systemd.paths), b""
@@ -162,9 +165,9 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield machine_scripts.close_account(systemd.paths), b""
     yield systemd.stop(), b""
     yield systemd.start(), b""
-    yield script("mounts.sh", ["54399", "54399", systemd.paths.home]), b""
-    yield script("python.sh", ["3.11", "3.12", "3.13"]), b""
-    yield script("claim.sh", ["/srv/states/before", "home_wasp", "x", "54399", "54399", ""]), b""
+    yield script("agent/mounts.sh", ["54399", "54399", systemd.paths.home]), b""
+    yield script("code/python.sh", ["3.11", "3.12", "3.13"]), b""
+    yield script("state/claim.sh", ["/srv/states/before", "home_wasp", "x", "54399", "54399", ""]), b""
     yield systemd.rename("wasp", mounted=False), b""
     yield systemd.remove(), b""
     bundle_id, archive = bundle_of(docker)
@@ -180,9 +183,9 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield docker.remove(), b""
     yield systemd.observe([]), b""
     yield machine_scripts.report_agents("system", systemd.paths, systemd.agent), b""
-    yield script("strays.sh", ["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
-    yield script("forget.sh", ["/srv/states/before", "/srv/states/link", "home_wasp"]), b""
-    yield script("forget.sh", [systemd.paths.state, systemd.paths.state_link, "home_bee"]), b""
+    yield script("agent/strays.sh", ["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
+    yield script("state/forget.sh", ["/srv/states/before", "/srv/states/link", "home_wasp"]), b""
+    yield script("state/forget.sh", [systemd.paths.state, systemd.paths.state_link, "home_bee"]), b""
 
 
 LOOK: Final = """
@@ -243,26 +246,28 @@ def test_every_script_that_runs_as_root_is_attacked() -> None:
     ]
     attacked = "\n".join(texts)
     elsewhere = {
-        "install.sh": "test_packages.py",
-        "prove.sh": "test_packages.py",
-        "try_code.sh": "it runs in a throwaway container",
-        "template.sh": "test_packages.py",
+        "code/install.sh": "test_packages.py",
+        "state/prove.sh": "test_packages.py",
+        "code/try_code.sh": "it runs in a throwaway container",
+        "code/template.sh": "test_packages.py",
         "leave.sh": "test_reports.py",
-        "packages.sh": "its arguments come from paddock.yaml",
+        "code/packages.sh": "its arguments come from paddock.yaml",
         "load.sh": "its input comes from paddock.yaml",
         "hostkey.sh": "it reads no file of the agent",
         "base.sh": "it runs before the agent has a container, and its arguments come from paddock.yaml",
         "relock.sh": "tests/runtimes/test_image_scripts.py",
         "start_image.sh": "test_enter.py",
         "trial.sh": "it runs in a throwaway container",
-        "programs_present.sh": "its arguments are of the recipe",
+        "code/programs_present.sh": "its arguments are of the recipe",
         "survey.sh": "it runs before there is an agent; test_reports.py attacks what reads its report",
     }
     top = Path(str(resources.files("paddock")))
     missing = [
         str(path.relative_to(top))
         for path in sorted(top.rglob("*.sh"))
-        if path.parent.name != "process" and path.name not in elsewhere and own_text(path) not in attacked
+        if path.parent.name != "process"
+        and path.name not in {each.rpartition("/")[2] for each in elsewhere}
+        and own_text(path) not in attacked
     ]
     assert not missing
 

@@ -12,11 +12,11 @@ from hostile.ground import Machine, as_root
 from hostile.stubs import DOCKER, SYSTEMCTL
 from killed_script import KILLED
 from levels import by_level
-from paddock.process import Result
-from paddock.runtimes import Runtime
+from paddock.base.process import Result
+from paddock.file.agent_id import AgentId
+from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.agent_id import AgentId
 
 pytestmark = as_root
 

@@ -19,17 +19,17 @@ from hostile import agents
 from hostile.ground import Machine, as_root
 from hostile.stubs import ENGINE_STUB
 from levels import by_level
-from paddock.checks import asked
-from paddock.checks.line import Line
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
+from paddock.base.text import one_line
+from paddock.file.models.whole import AgentSpec
+from paddock.kinds import KINDS, agent_from
+from paddock.kinds.checks import Check
+from paddock.kinds.workload import Paths
 from paddock.places.host.survey import parsed, shapes
 from paddock.plan.actions import RemoveContainer
 from paddock.plan.agent import AgentSeen, AgentWant, up
-from paddock.recipes import KINDS, agent_from
-from paddock.recipes.checks import Check
-from paddock.recipes.workload import Paths
-from paddock.spec.models import AgentSpec
-from paddock.visible import one_line
+from paddock.verify import look
+from paddock.verify.line import Line
 
 ENGINE: Final = "/srv/evil"
 # Characters that a shell or Python may treat as the end of a line.
@@ -69,7 +69,7 @@ def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: M
 
 @as_root
 def test_a_container_is_removed_only_with_docker_or_podman(ground: Machine) -> None:
-    from paddock.run.container import remove_container
+    from paddock.core.container import remove_container
     from paddock.runtimes.systemd.runtime import Systemd
 
     class Guest:
@@ -98,7 +98,7 @@ def test_no_module_splits_text_with_splitlines() -> None:
     found = [
         f"{path.relative_to(source)}:{node.lineno}"
         for path in sorted(source.rglob("*.py"))
-        if "spec" not in path.parts and path.name != "demo.py"  # these read only text of the user
+        if "file" not in path.parts and path.name != "demo.py"  # these read only text of the user
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "splitlines"
     ]
@@ -180,7 +180,7 @@ def checks(kind: str) -> list[Check]:
     spec: AgentSpec = agent_from({"kind": kind, "place": "here", **AGENTS[kind]})
     recipe = KINDS[spec.kind]
     probes = recipe.probes(spec, "Say ok.", conversation="c")
-    return [*asked.of_every_agent("bee", PATHS, probes), *recipe.checks(spec, "bee", PATHS)]
+    return [*look.of_every_agent("bee", PATHS, probes), *recipe.checks(spec, "bee", PATHS)]
 
 
 @pytest.mark.parametrize("kind", AGENTS)
@@ -189,10 +189,10 @@ def checks(kind: str) -> list[Check]:
 def test_every_answer_of_an_agent_becomes_check_results(kind: str, data: st.DataObject) -> None:
     questions = checks(kind)
     answers = [{"found": data.draw(shaped), "seconds": 0.1} for _ in questions]
-    assert all(isinstance(line, Line) for line in asked.lines(questions, {"uid": 1, "answers": answers}))
+    assert all(isinstance(line, Line) for line in look.lines(questions, {"uid": 1, "answers": answers}))
 
 
 @given(found=shaped | st.dictionaries(st.sampled_from(["answers", "refused", "missing", "uid"]), json, max_size=3))
 def test_answers_in_an_unexpected_form_become_one_failed_check(found: dict[str, Any]) -> None:
-    lines = list(asked.lines(checks("hermes"), found))
+    lines = list(look.lines(checks("hermes"), found))
     assert [line.check for line in lines] == ["inside"]

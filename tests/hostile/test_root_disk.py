@@ -12,15 +12,15 @@ from typing import Any, cast
 
 import pytest
 
-from paddock.errors import Exit, PaddockError, Refused
-from paddock.guests import Guest, Unreachable
-from paddock.places.proxmox import reach as reach_module
-from paddock.plan.machine import AdoptTarget
-from paddock.process import Result
-from paddock.recipes import load
-from paddock.run.adopt import adopt, describe
-from paddock.run.verbs import cycle, down, up
-from paddock.spec.models import MachineSpec
+from paddock.base.errors import Exit, PaddockError, Refused
+from paddock.base.process import Result
+from paddock.channels import Guest, Unreachable
+from paddock.core.converge import cycle, down, up
+from paddock.file.models.whole import MachineSpec
+from paddock.kinds import load
+from paddock.places.proxmox.machine import reach as reach_module
+from paddock.plan.step import AdoptTarget
+from paddock.verbs.adopt import adopt, describe
 from places.node import Node, PaperAgent, play_ssh
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a root disk")
@@ -256,8 +256,8 @@ def test_the_search_for_files_runs_no_program_of_the_agent(found: Somebodys) -> 
     ln -s / /var/lib/hermes/all
     touch -- "/var/lib/hermes/-delete" "/var/lib/hermes/-exec"
     """
-    from paddock.run import strays
-    from paddock.run.resolve import locate
+    from paddock.core import files as strays
+    from paddock.core.resolve import locate
 
     machine = found.machine()
     said: list[Result] = []

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Paddock, Said, paddock
-from paddock import process
-from paddock.run import schedule
-from paddock.run.timer import header_for
+from paddock.base import process
+from paddock.verbs import schedule
+from paddock.verbs.schedule import header_for
 
 __all__ = ["paddock"]
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whose timers they are")
@@ -176,18 +176,18 @@ def test_a_document_that_was_exchanged_between_two_looks_is_read_again(
     paddock: Paddock, agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the sticky /tmp, a file of another account can give way to one of root between reading and looking."""
-    from paddock.run import roots_files, scheduled
+    from paddock.verbs import scheduled, trusted_files
 
     notes = agents.folder / "notes.md"
     notes.write_text("planted")
-    looked = roots_files.of_loaded
+    looked = trusted_files.of_loaded
 
     def exchange(*arguments: object) -> object:
         notes.write_text("root's own")
         return looked(*arguments)  # type: ignore[arg-type]
 
     used: list[str] = []
-    monkeypatch.setattr(roots_files, "of_loaded", exchange)
+    monkeypatch.setattr(trusted_files, "of_loaded", exchange)
 
     def run(loaded: object, _: object) -> list[str]:
         used.append(agents.folder.joinpath("notes.md").read_text())
@@ -266,7 +266,7 @@ def test_a_schedule_from_before_approvals_goes_on_and_asks_for_what_is_new(
     if evidence == "unit":
         (units / "paddock-backup-home.service").write_text(f"{header_for(str(agents.file))}\n[Unit]\n")
     else:
-        from paddock.run.journal import Journal
+        from paddock.show.journal import Journal
 
         Journal("schedule-run", [agents.file])
     assert paddock("schedule", "run").code == 1  # no state yet
@@ -297,7 +297,7 @@ def test_a_schedule_that_never_ran_needs_an_approval(
 def test_a_url_is_told_that_a_schedule_needs_an_approval(
     paddock: Paddock, agents: Agents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from paddock.run import notify
+    from paddock.core import notify
 
     agents.write(secret="{command: [pass, a]}")
     agents.file.write_text(agents.file.read_text().replace("{command: [./tell]}", "{url: {env: HOOK}}"))

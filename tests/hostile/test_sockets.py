@@ -16,10 +16,10 @@ import pytest
 from hostile import agents
 from hostile.ground import Machine, as_root
 from hostile.stubs import ENGINE_STUB
-from paddock.recipes.workload import Process, Workload
-from paddock.runtimes.egress import families
+from paddock.kinds.workload import Process, Workload
+from paddock.onboard.egress import families
 from paddock.runtimes.engine.runtime import Engine
-from paddock.runtimes.shell import text
+from paddock.runtimes.sent import text
 from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
@@ -105,7 +105,7 @@ def test_the_entrypoint_of_an_image_has_them_too(tmp_path: Path) -> None:
     for path in (here / "environment", here.parent / "secrets.env", here.parent / "generated.env"):
         path.write_text("")
     (here / "processes/main").write_text('exec "$@"\n')
-    start = text("engine/start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
+    start = text("image/start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
     (here / "start").write_text(start)
     done = started(["/bin/sh", str(here / "start"), *RUN], "/usr/bin:/bin")
     assert kinds(done.stdout) == LIMITED

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from hostile.keyboard import keyboard
-from paddock.errors import Exit, PaddockError
-from paddock.guests.ssh import SshGuest
-from paddock.places.proxmox.reach import fingerprint
-from paddock.plan.machine import AdoptTarget
-from paddock.process import DeadlinePassed
-from paddock.run.adopt import adopt, describe
-from paddock.run.verbs import up
+from paddock.base.errors import Exit, PaddockError
+from paddock.base.process import DeadlinePassed
+from paddock.channels.ssh import SshGuest
+from paddock.core.converge import up
+from paddock.places.proxmox.machine.reach import fingerprint
+from paddock.plan.step import AdoptTarget
+from paddock.verbs.adopt import adopt, describe
 from places.node import Node
 from sshd import free_port, sshd
 
@@ -171,7 +171,7 @@ def test_forward_opens_only_the_requested_port(machine: SshGuest, person: Person
         port, local = service.getsockname()[1], free_port()
         program = person.folder / "forward.py"
         program.write_text(
-            f"from pathlib import Path, PosixPath\nfrom paddock.guests.ssh import SshGuest\n"
+            f"from pathlib import Path, PosixPath\nfrom paddock.channels.ssh import SshGuest\n"
             f"print('ended with', {machine!r}.forward({local}, {port}))\n"
         )
         with keyboard() as at:
@@ -199,8 +199,8 @@ def test_forward_ends_when_ssh_misses_the_signal(machine: SshGuest, person: Pers
 def _forward_ends(machine: SshGuest, person: Person, when_forwarding: str) -> None:
     program = person.folder / "forward.py"
     program.write_text(
-        "import signal\nfrom pathlib import Path, PosixPath\nfrom paddock import process\n"
-        "from paddock.guests.ssh import SshGuest\n"
+        "import signal\nfrom pathlib import Path, PosixPath\nfrom paddock.base import process\n"
+        "from paddock.channels.ssh import SshGuest\n"
         "def press_ctrl_c():\n    signal.raise_signal(signal.SIGINT)\n"
         "def children():\n    return map(int, Path('/proc/thread-self/children').read_text().split())\n"
         "run = process.run\n"

@@ -12,21 +12,21 @@ import pytest
 
 from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
-from paddock.errors import BadInput
-from paddock.guests import expect
-from paddock.guests.local import LocalGuest
-from paddock.places import AnyPlace
-from paddock.places.host import HostPlace
-from paddock.process import CommandFailed
-from paddock.recipes import KINDS, parse
-from paddock.run.deployment import Deployment
-from paddock.run.on_machine import OnMachine, claim_state
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import locate
+from paddock.base.errors import BadInput
+from paddock.base.process import CommandFailed
+from paddock.channels import expect
+from paddock.channels.local import LocalGuest
+from paddock.core.deployment import Deployment
+from paddock.core.on_machine import OnMachine, claim_state
+from paddock.core.resolve import locate
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import HostSpec
+from paddock.kinds import KINDS, parse
+from paddock.places.contract import AnyPlace
+from paddock.places.host.place import HostPlace
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import HostSpec
+from paddock.show.reporter import Reporter
 
 
 @pytest.fixture

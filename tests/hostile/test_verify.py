@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError
-from paddock.guests import Guest
+from paddock.base.errors import PaddockError
+from paddock.channels import Guest
+from paddock.core.converge import up
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located, Resolved, resolve
 from paddock.plan.actions import AgentAction, AwaitAnswer, InstallPackages
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
-from paddock.run.observe import Observation
-from paddock.run.resolve import Located, Resolved, resolve
-from paddock.run.verbs import up
 from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 
 # Changes of a machine in place, without a restart of the machine or the agent.

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from paddock.run.weak_path import weak_path
+from paddock.verbs.trusted_files import weak_path
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make files of other accounts")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from paddock.errors import PaddockError
-from paddock.run.verbs import forget, plan_forget
+from paddock.base.errors import PaddockError
+from paddock.core.converge import forget, plan_forget
 from places.node import WIDE, Node, PaperAgent
 
 USER = "paddock@pve"

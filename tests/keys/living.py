@@ -23,12 +23,16 @@ from faults.looks import Silent
 from faults.world import Memories, Said, World
 from keys.shapes import AGENT, BASE
 from keys.world import write_files
-from paddock.errors import PaddockError
-from paddock.guests import Guest
-from paddock.places import host
+from paddock.base.errors import PaddockError
+from paddock.base.process import Result
+from paddock.channels import Guest
+from paddock.core import open as opening
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located, Resolved
+from paddock.places.host import place as host
 from paddock.places.open import place_for
-from paddock.places.proxmox import reach as reach_module
-from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.machine import reach as reach_module
+from paddock.places.proxmox.node.notes import Mark
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.actions import (
     AgentAction,
@@ -42,10 +46,6 @@ from paddock.plan.actions import (
 )
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET, ContainerSeen
-from paddock.process import Result
-from paddock.run import open as opening
-from paddock.run.observe import Observation
-from paddock.run.resolve import Located, Resolved
 from paper import PaperSide
 from places.node import ROOT, Killed, Node, PlayedSsh, address_of
 

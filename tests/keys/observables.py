@@ -11,32 +11,32 @@ from typing import Any, Final, cast
 
 from keys.shapes import AGENT
 from keys.world import World
-from paddock.backups import Backup
+from paddock.backups.contract import Backup, BackupsSeen
 from paddock.backups.keep import kept
-from paddock.backups.seen import BackupsSeen
-from paddock.checks import backup as backup_checks
-from paddock.checks import exposure
-from paddock.checks.look import look
-from paddock.errors import BadInput, PaddockError
-from paddock.guests import Guest
+from paddock.base.errors import BadInput, PaddockError
+from paddock.channels import Guest
+from paddock.core import on_machine
+from paddock.core import verify as verifying
+from paddock.core.deployment import Deployment
+from paddock.core.notify import Notifier
+from paddock.core.open import deployments
+from paddock.core.resolve import Located, Resolved, SecretsMissing, locate, resolve
+from paddock.file.commands import commands
+from paddock.file.load import Loaded
+from paddock.file.secrets.allowed import allow
+from paddock.kinds.workload import Answer, Page
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan import agent as inside
 from paddock.plan.actions import ApplyBundle, CreateContainer
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET
-from paddock.plan.machine import AdoptTarget, Goal
-from paddock.recipes.workload import Answer, Page
-from paddock.run import backup, doctor, on_machine
-from paddock.run import verify as verifying
-from paddock.run.deployment import Deployment
-from paddock.run.notify import Notifier
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
+from paddock.plan.step import AdoptTarget, Goal
 from paddock.runtimes import machine as scripts
-from paddock.spec.allowed import allow
-from paddock.spec.commands import commands
-from paddock.spec.load import Loaded
+from paddock.show.reporter import Reporter
+from paddock.verbs import backup, doctor
+from paddock.verify import backup as backup_checks
+from paddock.verify import exposure
+from paddock.verify.look import look
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from paddock.recipes import KINDS
-from paddock.spec.schema import json_schema
+from paddock.file.schema import json_schema
+from paddock.kinds import KINDS
 
 Key = tuple[str, ...]  # * stands for a name that the user chooses, [] for a position in a list
 

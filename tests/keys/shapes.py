@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from paddock.recipes import KINDS
-from paddock.spec.agent import RuntimeName
+from paddock.file.models.agent import RuntimeName
+from paddock.kinds import KINDS
 
 AGENT: Final = "bee"
 BASE: Final = "local:vztmpl/debian-12-with-engines.tar.zst"  # an archive of Proxmox has no engine, and is refused

@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from cases import DATA
 from keys.schema import Key
 from keys.shapes import AGENT, Shape
-from paddock.spec.models import Spec
+from paddock.file.models.whole import Spec
 
 _TABLE = YAML(typ="safe").load((DATA / "keys.yaml").read_text())
 

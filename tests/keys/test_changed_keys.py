@@ -10,8 +10,8 @@ from keys.shapes import AGENT, BASE, every_shape
 from keys.table import rows
 from keys.test_every_key import accepted
 from keys.world import write_files
-from paddock.run.verbs import up
-from paddock.spec.load import Loaded
+from paddock.core.converge import up
+from paddock.file.load import Loaded
 from places.node import DEPLOYER, Node, play_ssh
 
 SHAPES = {shape.name: shape for shape in every_shape()}

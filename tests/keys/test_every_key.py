@@ -19,10 +19,10 @@ from keys.observables import OBSERVABLES, Case
 from keys.shapes import Shape, every_shape
 from keys.table import Row, rows
 from keys.world import World
-from paddock.errors import BadInput, PaddockError
-from paddock.recipes import KINDS
-from paddock.spec.load import Loaded, _checked
-from paddock.spec.tree import Tree
+from paddock.base.errors import BadInput, PaddockError
+from paddock.file.load import Loaded, _checked
+from paddock.file.tree import Tree
+from paddock.kinds import KINDS
 
 ROWS = rows()
 

@@ -24,12 +24,13 @@ from keys.shapes import PLACES, Shape, every_shape
 from keys.table import Row, edited, rows, with_keys_beside
 from keys.test_every_key import accepted
 from levels import by_level
-from paddock.errors import Exit, Refused
-from paddock.places.proxmox import cattle
+from paddock.base.errors import Exit, Refused
+from paddock.core import deployment
+from paddock.file.load import Loaded
+from paddock.file.referenced import inlined
+from paddock.places.proxmox.machine import plan as cattle
 from paddock.plan.actions import ApplyBundle
-from paddock.run import deployment, status
-from paddock.spec.files import inlined
-from paddock.spec.load import Loaded
+from paddock.verbs import status
 
 # What shows on the machine or in its configuration. The others show in what Paddock asks, prints or keeps.
 _IN_THE_WORLD: Final = ("plan", "files", "secrets", "software")

@@ -17,14 +17,14 @@ from pyrage import encrypt, x25519
 
 from clocks import SimulatedClock
 from keys.shapes import BASE
-from paddock import clock, process
-from paddock.places import MachineWant
-from paddock.places.proxmox import tls
+from paddock.base import clock, process
+from paddock.base.process import Result
+from paddock.kinds.code import Distribution
+from paddock.kinds.hermes import managed
+from paddock.places.contract import MachineWant
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.node.observation import ProxmoxSeen
 from paddock.places.proxmox.place import ProxmoxPlace
-from paddock.places.proxmox.seen import ProxmoxSeen
-from paddock.process import Result
-from paddock.recipes.code import Distribution
-from paddock.recipes.hermes import managed
 from paddock.runtimes.engine import container
 from places.node import NO_TRUST, ROOT, Node
 

@@ -10,7 +10,7 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Final
 
-from paddock.runtimes.codetree import uv
+from paddock.runtimes.code.tree import uv
 
 GOOD: Final = "0.19.0"
 BROKEN: Final = "0.19.1"

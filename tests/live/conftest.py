@@ -11,7 +11,7 @@ from live.images import bare_root, base_root
 from live.node import Node
 from live.official_image import official_image
 from paddock.demo import lxc_stage
-from pvebox.stage import stage_folder
+from pvebox.standins.stage import stage_folder
 
 
 @pytest.fixture(scope="session")

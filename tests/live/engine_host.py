@@ -14,8 +14,8 @@ import pytest
 
 from live.manual import api_client, container, destroy, reboot
 from live.node import Node
-from paddock.guests.ssh import scan_host_key
-from paddock.process import run
+from paddock.base.process import run
+from paddock.channels.ssh import scan_host_key
 
 VMID = 230  # of the host
 # The data of the engines is on volumes of its own. The root disk of the node's containers is an overlay, on which the

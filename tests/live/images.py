@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
-from pvebox.base import ensure_base
-from pvebox.fixture import DEFAULT_TEMPLATE
+from pvebox.cluster.fixture import DEFAULT_TEMPLATE
+from pvebox.runtime.base import ensure_base
 
 # Files that no container needs. Images are copied several times in a test.
 _DEAD_WEIGHT: Final = re.compile(

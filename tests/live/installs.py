@@ -11,8 +11,8 @@ from pathlib import Path
 from uv import find_uv_bin
 
 from live.node import Node, wait_for
+from paddock.channels.ssh import SshGuest, scan_host_key
 from paddock.demo import FACT, VERSION
-from paddock.guests.ssh import SshGuest, scan_host_key
 
 VENV = "/opt/hermes-venv"
 _CONFIG = """\

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from live.node import ROOT, Node, wait_for
-from paddock.guests.ssh import scan_host_key
-from paddock.places.proxmox import tls
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.reading import address
-from paddock.secret import Secret
+from paddock.base.secret import Secret
+from paddock.channels.ssh import scan_host_key
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.node.reading import address
 
 
 def api_client(node: Node) -> Client:

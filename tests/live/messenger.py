@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from live.node import Node
-from pvebox import telegram
+from pvebox.standins import telegram
 
 BOT_TOKEN = "110201543:AAH-of-the-stand-in"
 

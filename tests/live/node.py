@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from ruamel.yaml import YAML
 
+from paddock.base.process import run
 from paddock.demo import Stage
-from paddock.process import run
 
 DAILY, ROOT = "pooled@pve!daily", "root@pam!sandbox"  # tokens besides that of the file
 

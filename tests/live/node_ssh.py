@@ -15,7 +15,7 @@ from pathlib import Path
 from live.manual import api_client, container, destroy
 from live.node import Node
 from live.node_root import root
-from paddock.guests.ssh import scan_host_key
+from paddock.channels.ssh import scan_host_key
 
 PORT = 2222
 VMID = 240

@@ -14,10 +14,10 @@ from typing import Final
 
 from live.images import add, add_folder, base_root, saved_image, text_of_base
 from paddock.demo import VERSION
-from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.hermes.spec import HermesSpec
-from paddock.runtimes import codetree
-from paddock.runtimes.codetree import Interpreter
+from paddock.kinds.hermes.recipe import Hermes
+from paddock.kinds.hermes.spec import HermesSpec
+from paddock.runtimes.code import tree as codetree
+from paddock.runtimes.code.tree import Interpreter
 
 NAME: Final = "nousresearch/hermes-agent:stand-in"
 _SCRIPTS: Final = Path(__file__).parent / "official"

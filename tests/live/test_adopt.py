@@ -12,10 +12,10 @@ import pytest
 
 from live.node import ROOT, Node, wait_for
 from live.node_root import root
-from paddock.places.proxmox import tls
-from paddock.places.proxmox.client import Client
-from paddock.process import run
-from paddock.secret import Secret
+from paddock.base.process import run
+from paddock.base.secret import Secret
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
 
 pytestmark = pytest.mark.live
 

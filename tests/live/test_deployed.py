@@ -15,17 +15,17 @@ from levels import by_level, slow_proof
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
 from live.node_root import root
+from paddock.base.secret import Secret
+from paddock.channels.ssh import SshGuest, scan_host_key
+from paddock.core.open import deployments
+from paddock.core.resolve import locate
 from paddock.demo import Stage, environment
-from paddock.guests.ssh import SshGuest, scan_host_key
-from paddock.places.proxmox import tls
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.reading import address
-from paddock.recipes import load
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import locate
-from paddock.secret import Secret
-from pvebox.stage import stage_folder
+from paddock.kinds import load
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.node.reading import address
+from paddock.show.reporter import Reporter
+from pvebox.standins.stage import stage_folder
 
 pytestmark = pytest.mark.live
 

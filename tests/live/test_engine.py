@@ -16,7 +16,7 @@ from live.engine_host import SERVICE, Host, host, machine, web
 from live.kernel_paths import ALLOWED, ATTACK, is_limited, is_open, led_elsewhere
 from live.node import wait_for
 from paddock.demo import FACT, QUESTION
-from paddock.recipes.hermes.launch import REFUSED
+from paddock.onboard.hermes.launch import REFUSED
 
 __all__ = ["host", "machine", "web"]
 pytestmark = pytest.mark.live

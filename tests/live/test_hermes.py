@@ -15,7 +15,7 @@ import pytest
 from levels import slow_proof
 from live.messenger import BOT_TOKEN, Messenger, messenger
 from live.node import Node, wait_for
-from paddock.recipes.hermes.launch import REFUSED
+from paddock.onboard.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live
 

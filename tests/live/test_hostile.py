@@ -14,7 +14,7 @@ import pytest
 from live.manual import container, destroy
 from live.node import Node, wait_for
 from live.test_lease import api, by_ssh
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.api.client import Client
 
 __all__ = ["api"]
 pytestmark = pytest.mark.live

@@ -17,10 +17,10 @@ from live.node import Node, kill_at_step, wait_for
 from live.node_root import root
 from live.node_ssh import with_ssh
 from live.test_native import ACCOUNT, SOMEONE
+from paddock.channels.ssh import scan_host_key
 from paddock.demo import FACT, QUESTION
-from paddock.guests.ssh import scan_host_key
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.reading import address
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.node.reading import address
 
 pytestmark = pytest.mark.live
 

@@ -18,7 +18,7 @@ import pytest
 from levels import slow_proof
 from live.node import Node
 from paddock.demo import Stage
-from pvebox.stage import MODEL_KEY, model_server, node_server, stage_folder
+from pvebox.standins.stage import MODEL_KEY, model_server, node_server, stage_folder
 from terminal_user import TerminalUser, at_a_terminal
 from tutorial import same_in_the_tutorial
 

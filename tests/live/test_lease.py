@@ -9,9 +9,9 @@ import pytest
 from levels import slow_proof
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
+from paddock.channels.ssh import scan_host_key
 from paddock.demo import FACT, QUESTION
-from paddock.guests.ssh import scan_host_key
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.api.client import Client
 
 pytestmark = pytest.mark.live
 

@@ -6,12 +6,12 @@ import pytest
 
 from levels import slow_proof
 from live.node import Node, kill_at_step, wait_for
+from paddock.core import converge
+from paddock.core.open import deployments
 from paddock.demo import FACT, QUESTION
-from paddock.places.proxmox.client import Client
-from paddock.recipes import load
-from paddock.run import verbs
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
+from paddock.kinds import load
+from paddock.places.proxmox.api.client import Client
+from paddock.show.reporter import Reporter
 
 pytestmark = pytest.mark.live
 
@@ -44,7 +44,7 @@ def test_a_second_up_writes_nothing_and_restarts_nothing(agent: Node, monkeypatc
     for name, value in agent.stage.environment.items():
         monkeypatch.setenv(name, value)
     with deployments(load(agent.stage.folder / "paddock.yaml"), [], Reporter()) as found:
-        assert verbs.up(found[0]) == "hermes: nothing to do, and healthy"
+        assert converge.up(found[0]) == "hermes: nothing to do, and healthy"
     assert writes == []
     assert agent.machine(RUNNING) == before
 

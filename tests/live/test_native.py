@@ -13,7 +13,7 @@ from live.manual import container, destroy
 from live.node import Node
 from live.test_lease import api, by_ssh
 from paddock.demo import FACT, QUESTION
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.api.client import Client
 
 __all__ = ["api"]
 pytestmark = pytest.mark.live

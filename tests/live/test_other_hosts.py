@@ -12,7 +12,7 @@ from live.node import Node
 from live.test_lease import api, by_ssh
 from live.test_native import ACCOUNT, as_account
 from paddock.demo import FACT, QUESTION
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.api.client import Client
 
 __all__ = ["api"]
 pytestmark = [pytest.mark.live, slow_proof]

@@ -17,7 +17,7 @@ from live.manual import container, destroy
 from live.node import Node, wait_for
 from live.test_lease import api
 from live.test_native import ACCOUNT
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.api.client import Client
 
 __all__ = ["api"]
 pytestmark = pytest.mark.live
@@ -67,7 +67,7 @@ def install_paddock(node: Node, where: str) -> None:
 
 
 def test_a_timer_is_installed_only_if_the_backup_works_in_its_environment(node: Node, host: str) -> None:
-    from paddock.guests.ssh import scan_host_key
+    from paddock.channels.ssh import scan_host_key
 
     identity = x25519.Identity.generate()
     key = node.stage.folder / "id_ed25519"
@@ -137,7 +137,7 @@ def test_a_timer_is_installed_only_if_the_backup_works_in_its_environment(node: 
 # As the version before approvals installed it: for a folder of an account, and with a command in the file.
 EARLIER = """\
 from pathlib import Path
-from paddock.run.timer import Timer
+from paddock.verbs.schedule import Timer
 timer = Timer(project="home", command=("/usr/bin/python3", "-P", "-m", "paddock"), files=["{file}"], sets=[],
     folder="{folder}", at="daily", environment="/root/.config/paddock/backup-home.env", system=True)
 for name, text in timer.units().items():

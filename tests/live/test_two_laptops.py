@@ -23,10 +23,10 @@ from levels import slow_proof
 from live.manual import api_client
 from live.node import Node
 from live.node_root import root
-from paddock.errors import PaddockError
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.seen import LxcContainer
+from paddock.base.errors import PaddockError
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.node.notes import Role
+from paddock.places.proxmox.node.observation import LxcContainer
 
 pytestmark = pytest.mark.live
 

@@ -14,13 +14,13 @@ from live.node import Node, kill_at_step
 from live.test_lease import api
 from live.upgraded import NEW, OLD, Host, Watching, cut_off, host_with_old_version, manifests
 from paddock.backups.folder import FolderDestination
+from paddock.channels import Guest
+from paddock.core import converge, version
+from paddock.core.resolve import Located
+from paddock.core.streams import about, send
 from paddock.demo import FACT, QUESTION
-from paddock.guests import Guest
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.api.client import Client
 from paddock.plan.actions import AgentAction, ApplyBundle
-from paddock.run import upgrading, verbs
-from paddock.run.resolve import Located
-from paddock.run.sending import about, send
 
 __all__ = ["api"]
 pytestmark = pytest.mark.live
@@ -72,8 +72,8 @@ def test_a_broken_version_brings_the_old_version_and_the_same_bytes_back(
             send(agent, reach(), seen, {**about(agent, None), "version": OLD})
 
     host.break_it()
-    with host.deployed(monkeypatch, Watching(look)) as agent, pytest.raises(upgrading.RolledBack) as failure:
-        verbs.up(agent)
+    with host.deployed(monkeypatch, Watching(look)) as agent, pytest.raises(version.RolledBack) as failure:
+        converge.up(agent)
     assert f"did not work with {BROKEN} from a package" in failure.value.message
     assert "broken on purpose" in host.shell("journalctl -u 'paddock-home_hermes.*'") or "500" in failure.value.message
     assert (host.ran, host.schema) == (OLD, schema)

@@ -10,9 +10,9 @@ from levels import slow_proof
 from live.manual import api_client
 from live.node import Node
 from live.upgraded import NEW, OLD, Host, cut_off, host_with_old_version
+from paddock.core import version
+from paddock.core.on_machine import OnMachine
 from paddock.demo import FACT, QUESTION
-from paddock.run import upgrading
-from paddock.run.on_machine import OnMachine
 
 pytestmark = [pytest.mark.live, slow_proof]
 
@@ -41,7 +41,7 @@ def test_a_rollback_that_is_cut_off_at_any_step_is_continued(host: Host, monkeyp
     for at in range(8):  # after the eighth step it has ended
         host.paddock("upgrade", "hermes")
         with host.deployed(monkeypatch, OnMachine()) as agent:
-            upgrading.begin_rollback(agent)
+            version.begin_rollback(agent)
         cut_off(host, monkeypatch, at)
         told = host.paddock("up", fails=True).stderr
         assert f"hermes went back from {NEW} to {OLD}" in told, at

@@ -12,8 +12,8 @@ from live.engine_host import ENGINE_DISKS, Host
 from live.manual import api_client, container, destroy
 from live.node import Node
 from live.upgraded import NEW, OLD
+from paddock.channels.ssh import scan_host_key
 from paddock.demo import FACT, QUESTION
-from paddock.guests.ssh import scan_host_key
 
 pytestmark = [pytest.mark.live, slow_proof]
 

@@ -11,15 +11,15 @@ import pytest
 
 from levels import slow_proof
 from live.node import ROOT, Node, wait_for
+from paddock.base.secret import Secret
+from paddock.core.open import deployments
+from paddock.core.verify import Report
 from paddock.demo import FACT, QUESTION
-from paddock.places.proxmox import tls
-from paddock.places.proxmox.client import Client
-from paddock.recipes import load
-from paddock.run.backups_seen import verify
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.verify import Report
-from paddock.secret import Secret
+from paddock.kinds import load
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
+from paddock.show.reporter import Reporter
+from paddock.verbs.verify import verify
 
 pytestmark = pytest.mark.live
 

@@ -19,18 +19,18 @@ from live.node import Node
 from live.test_lease import by_ssh
 from paddock.backups.folder import FolderDestination
 from paddock.backups.verified import check
+from paddock.channels import Guest
+from paddock.core import converge, version
+from paddock.core.deployment import Deployment
+from paddock.core.observe import Observation
+from paddock.core.on_machine import OnMachine
+from paddock.core.open import deployments
+from paddock.core.resolve import Located
 from paddock.demo import FACT
-from paddock.guests import Guest
-from paddock.places.proxmox.client import Client
+from paddock.kinds import load
+from paddock.places.proxmox.api.client import Client
 from paddock.plan.actions import AgentAction
-from paddock.recipes import load
-from paddock.run import upgrading, verbs
-from paddock.run.deployment import Deployment
-from paddock.run.observe import Observation
-from paddock.run.on_machine import OnMachine
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import Located
+from paddock.show.reporter import Reporter
 
 OLD: Final = "0.18.2"
 NEW: Final = "0.19.0"
@@ -87,7 +87,7 @@ class Host:
         """Write a version into the file that cannot answer."""
         locks = self.file.parent / "locks"
         locks.mkdir()
-        shipped = resources.files("paddock.recipes.hermes") / f"locks/hermes-agent-{NEW}.txt"
+        shipped = resources.files("paddock.kinds.hermes") / f"locks/hermes-agent-{NEW}.txt"
         (locks / f"hermes-agent-{BROKEN}.txt").write_text(shipped.read_text())
         self.change(version=None, package=str(broken_wheel(self.file.parent)))
 
@@ -171,6 +171,6 @@ def cut_off(host: Host, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """Run `up` in this process, and end it at a boundary between two steps."""
     with (
         host.deployed(monkeypatch, Cutting(at)) as agent,
-        suppress(CutOff, upgrading.RolledBack),
+        suppress(CutOff, version.RolledBack),
     ):
-        verbs.up(agent)
+        converge.up(agent)

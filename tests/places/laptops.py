@@ -23,16 +23,17 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
-from paddock import clock
-from paddock.errors import PaddockError
-from paddock.places.proxmox import holder, reading, visibility
-from paddock.places.proxmox.mark import Role
+from paddock.base import clock
+from paddock.base.errors import PaddockError
+from paddock.core import lock
+from paddock.kinds import load
+from paddock.places.proxmox.access import visibility
+from paddock.places.proxmox.node import holder, reading
+from paddock.places.proxmox.node.notes import Role
+from paddock.places.proxmox.node.observation import LxcContainer
 from paddock.places.proxmox.place import ProxmoxPlace
-from paddock.places.proxmox.seen import LxcContainer
-from paddock.recipes import load
-from paddock.run import lock
 from places.node import BASE, DEPLOYER, Killed, Node, PaperAgent, Told
-from pvebox.access import Token
+from pvebox.access.accounts import Token
 
 _NOON: Final = datetime(2030, 6, 1, 12, tzinfo=UTC)  # on the node, when a race begins
 _LONGEST_HOLD: Final = 60  # turns that the creation of a container takes at most

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paddock.errors import PaddockError
+from paddock.base.errors import PaddockError
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 LXC = "/nodes/pve/lxc"

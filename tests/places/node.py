@@ -29,42 +29,41 @@ import pytest
 
 import wire
 from clocks import SimulatedClock
-from paddock import clock
-from paddock.places import AnyPlace, Finding, MachineWant
-from paddock.places.proxmox import reach as reach_module
-from paddock.places.proxmox import tls
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.holder import Holder
+from paddock.base import clock
+from paddock.base.process import Pipes, Result, piped
+from paddock.base.secret import Secret
+from paddock.core.converge import plan_up, resolve_or_refuse, want_of
+from paddock.core.deployment import Deployment, MachineSide
+from paddock.core.observe import Observation, observe
+from paddock.core.perform import carry_out
+from paddock.core.resolve import locate, resolve
+from paddock.file import load as loading
+from paddock.file.agent_id import AgentId
+from paddock.file.load import Loaded
+from paddock.file.referenced import inlined
+from paddock.file.tree import Tree, read
+from paddock.kinds import KINDS
+from paddock.places.contract import AnyPlace, Finding, MachineWant
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.machine import reach as reach_module
+from paddock.places.proxmox.node.holder import Holder
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
-from paddock.process import Pipes, Result, piped
-from paddock.recipes import KINDS
-from paddock.run.deployment import Deployment
-from paddock.run.machine_side import MachineSide
-from paddock.run.observe import Observation, observe
-from paddock.run.perform import carry_out
-from paddock.run.reporter import Reporter
-from paddock.run.resolve import locate, resolve
-from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
-from paddock.secret import Secret
-from paddock.spec import load as loading
-from paddock.spec.agent_id import AgentId
-from paddock.spec.files import inlined
-from paddock.spec.load import Loaded
-from paddock.spec.tree import Tree, read
+from paddock.show.reporter import Reporter
 from paper import PaperSide
-from pvebox.assembly import memory_cluster
-from pvebox.config import CtConfig
-from pvebox.console import Console
-from pvebox.errors import NodeCrashError
-from pvebox.faults import Faults, Rule, install
-from pvebox.http import ABORT, HttpApi
-from pvebox.memory import MemoryContainers, MemoryRuntime
-from pvebox.network import parse_network
-from pvebox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
-from pvebox.shell import CommandResult
-from pvebox.tasks import Task, Tasks
+from pvebox.api.errors import NodeCrashError
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.cluster.faults import Faults, Rule, install
+from pvebox.cluster.tasks import Task, Tasks
+from pvebox.console.console import Console
+from pvebox.console.shell import CommandResult
+from pvebox.guests.config import CtConfig
+from pvebox.guests.network import parse_network
+from pvebox.runtime.contract import Archive, ContainerSpec, Interface, Say, Unpacked
+from pvebox.runtime.memory import MemoryContainers, MemoryRuntime
+from pvebox.server.http import ABORT, HttpApi
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "pooled@pve!setup"  # its privileges are on the two pools only

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError, Refused
-from paddock.places.proxmox import reach as reach_module
-from paddock.places.proxmox.client import TaskFailed
-from paddock.places.proxmox.mark import Mark
-from paddock.places.proxmox.reach import fingerprint
+from paddock.base.errors import PaddockError, Refused
+from paddock.core.converge import cycle, down, forget, plan_forget, up
+from paddock.places.proxmox.api.client import TaskFailed
+from paddock.places.proxmox.machine import reach as reach_module
+from paddock.places.proxmox.machine.reach import fingerprint
+from paddock.places.proxmox.node.notes import Mark
 from paddock.plan.actions import PlaceAction
-from paddock.plan.machine import AdoptTarget, Goal
-from paddock.run.adopt import adopt, describe
-from paddock.run.verbs import cycle, down, forget, plan_forget, up
+from paddock.plan.step import AdoptTarget, Goal
+from paddock.verbs.adopt import adopt, describe
 from places.life import LXC, runs_until_done
 from places.node import MACHINES, STATES, Killed, Node, PaperAgent, PlayedSsh
 

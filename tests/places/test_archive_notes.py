@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.places.proxmox.archive import Notes, Saved, owner_of
-from paddock.spec.agent_id import AgentId
+from paddock.file.agent_id import AgentId
+from paddock.places.proxmox.archive.plan import Notes, Saved, owner_of
 
 HERMES = AgentId("home", "hermes")
 ABOUT = {"agent": "home_hermes", "kind": "hermes", "version": "0.19.0"}

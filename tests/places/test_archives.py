@@ -13,16 +13,16 @@ import pytest
 
 from levels import by_level
 from paddock.backups.verified import check
-from paddock.errors import PaddockError, Refused
-from paddock.guests import Guest
-from paddock.places.proxmox import observe
-from paddock.places.proxmox.client import TaskFailed
+from paddock.base.errors import PaddockError, Refused
+from paddock.channels import Guest
+from paddock.core.archives import archives_of
+from paddock.core.converge import down, forget, plan_forget, up
+from paddock.core.resolve import Located
+from paddock.places.proxmox.api.client import TaskFailed
+from paddock.places.proxmox.node import observe
 from paddock.plan.agent import AgentSeen
-from paddock.run import backup as backups
-from paddock.run.archives import archives_of
-from paddock.run.resolve import Located
-from paddock.run.restore import choose, plan
-from paddock.run.verbs import down, forget, plan_forget, up
+from paddock.verbs import backup as backups
+from paddock.verbs.restore import choose, plan
 from paper import PaperSide
 from places.life import runs_until_done
 from places.node import CATTLE, DAILY, PET, ROOT, WIDE, Killed, Node, PaperAgent

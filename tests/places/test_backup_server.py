@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from paddock.run import backup as backups
+from paddock.verbs import backup as backups
 from places.node import Node, PaperAgent
 from places.test_archives import bee, expect_as_before, node, read
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import NeedsPerson, PaddockError, Refused
-from paddock.places.proxmox import observe
-from paddock.places.proxmox.client import TaskFailed
-from paddock.places.proxmox.errors import (
+from paddock.base.errors import NeedsPerson, PaddockError, Refused
+from paddock.core.converge import cycle, down, up
+from paddock.places.proxmox.api.client import TaskFailed
+from paddock.places.proxmox.api.errors import (
     AnswerLost,
     ApiError,
     BadParameters,
@@ -30,7 +30,7 @@ from paddock.places.proxmox.errors import (
     Running,
     Unauthorized,
 )
-from paddock.run.verbs import cycle, down, up
+from paddock.places.proxmox.node import observe
 from places.node import BASE, CATTLE, DEPLOYER, MACHINES, PET, ROOT, WIDE, Node, Sent, play_ssh
 
 STATE = "local-lvm:vm-100-disk-1"

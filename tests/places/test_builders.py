@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError, Refused
-from paddock.places import TemplateInfo
-from paddock.run import templates
-from paddock.run.verbs import up
+from paddock.base.errors import PaddockError, Refused
+from paddock.core.converge import up
+from paddock.places.contract import TemplateInfo
+from paddock.verbs import templates
 from places.node import DEPLOYER, Killed, Node, PaperAgent
 
 FIRST = 102  # the number of the first builder, beside a pet and a machine

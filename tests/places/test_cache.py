@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from paddock.core.converge import down, plan_forget, up
+from paddock.core.resolve import locate, resolve
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import ContainerSeen
-from paddock.run.resolve import locate, resolve
-from paddock.run.verbs import down, plan_forget, up
 from places.life import runs_until_done
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 

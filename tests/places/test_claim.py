@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.places.proxmox.claim import Claim
-from paddock.places.proxmox.holder import Holder
-from paddock.statefolder import state_folder
+from paddock.base.computer import state_folder
+from paddock.places.proxmox.node.holder import Holder
+from paddock.places.proxmox.node.notes import Claim
 
 NOW = datetime.now(UTC)
 MINUTE = timedelta(minutes=1)
@@ -62,7 +62,7 @@ def test_a_claim_of_this_process_blocks_until_its_holder_is_closed() -> None:
 
 CLAIM = """
 from datetime import UTC, datetime, timedelta
-from paddock.places.proxmox.holder import Holder
+from paddock.places.proxmox.node.holder import Holder
 holder = Holder()
 print(holder.claim(datetime.now(UTC), timedelta(hours=1)).holder, flush=True)
 input()

@@ -10,10 +10,11 @@ import httpx
 import pytest
 
 from clocks import SimulatedClock
-from paddock import clock
-from paddock.errors import PaddockError
-from paddock.places.proxmox.client import Client, NotReached, TaskFailed
-from paddock.places.proxmox.errors import (
+from paddock.base import clock
+from paddock.base.errors import PaddockError
+from paddock.base.secret import Secret
+from paddock.places.proxmox.api.client import Client, NotReached, TaskFailed
+from paddock.places.proxmox.api.errors import (
     AnswerLost,
     ApiError,
     BadParameters,
@@ -31,7 +32,6 @@ from paddock.places.proxmox.errors import (
     Unauthorized,
     api_error,
 )
-from paddock.secret import Secret
 
 UPID = "UPID:pve:0000011D:0008FA94:6AF915BD:vzcreate:105:ops@pve!auto:"
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError, Refused
-from paddock.places import Finding
-from paddock.places.proxmox import start_failure
-from paddock.places.proxmox.client import TaskFailed
-from paddock.places.proxmox.errors import UnderHa
-from paddock.recipes import load
-from paddock.run.open import deployments
-from paddock.run.reporter import Reporter
-from paddock.run.verbs import cycle, down, forget, plan_forget, up
+from paddock.base.errors import PaddockError, Refused
+from paddock.core.converge import cycle, down, forget, plan_forget, up
+from paddock.core.open import deployments
+from paddock.kinds import load
+from paddock.places.contract import Finding
+from paddock.places.proxmox.api import errors
+from paddock.places.proxmox.api.client import TaskFailed
+from paddock.places.proxmox.api.errors import UnderHa
+from paddock.show.reporter import Reporter
 from places.node import CATTLE, DEPLOYER, PET, WIDE, Node, PaperAgent, play_ssh
-from pvebox.console import Console
-from pvebox.fixture import default_fixture
-from pvebox.hamanager import HaManager
+from pvebox.cluster.fixture import default_fixture
+from pvebox.cluster.hamanager import HaManager
+from pvebox.console.console import Console
 from sandbox.conformance.recordings import load as recorded
 
 NAMED: dict[str, Any] = {"state": {"pet": PET}, "machine": {"vmid": CATTLE}}
@@ -421,4 +421,4 @@ RECORDED = {
 def test_the_reason_of_a_recorded_start_is_its_own_line(why: str, outcome: str) -> None:
     tasks = [case["task"] for case in recorded().cases if (case.get("task") or {}).get("type") == "vzstart"]
     failed = [task for task in tasks if outcome in task["exitstatus"] and "status 32" not in str(task["log"])]
-    assert {start_failure.reason(task["exitstatus"], task["log"]) for task in failed} == {why}
+    assert {errors.reason(task["exitstatus"], task["log"]) for task in failed} == {why}

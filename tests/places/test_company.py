@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import Refused
-from paddock.guests import Guest, Unreachable
-from paddock.places.proxmox.claim import Claim
+from paddock.base.errors import Refused
+from paddock.channels import Guest, Unreachable
+from paddock.core import converge
+from paddock.core.converge import down, up
+from paddock.core.lock import Busy
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located
+from paddock.places.proxmox.node.notes import Claim
 from paddock.plan.actions import AgentAction, AwaitAnswer
 from paddock.plan.agent import AgentSeen
-from paddock.run import verbs
-from paddock.run.lock import Busy
-from paddock.run.observe import Observation
-from paddock.run.resolve import Located
-from paddock.run.verbs import down, up
 from paper import PaperSide
 from places.life import LXC, expect_down, expect_up, runs_until_done
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
@@ -166,8 +166,8 @@ def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, p
 
 
 def test_two_runs_from_two_hosts_create_one_pet_and_one_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "agent_lock", nullcontext)
-    monkeypatch.setattr(verbs, "place_lock", lambda *_: nullcontext())
+    monkeypatch.setattr(converge, "agent_lock", nullcontext)
+    monkeypatch.setattr(converge, "place_lock", lambda *_: nullcontext())
     ends: list[str] = []
 
     def run(agent: PaperAgent) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import Refused
-from paddock.places.proxmox.claim import Claim
-from paddock.places.proxmox.mark import Mark
-from paddock.run.verbs import down, forget, plan_forget, up
+from paddock.base.errors import Refused
+from paddock.core.converge import down, forget, plan_forget, up
+from paddock.places.proxmox.node.notes import Claim, Mark
 from places.life import LXC, PETS_VOLUMES, STATE, expect_up
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError
-from paddock.run.verbs import cycle, up
+from paddock.base.errors import PaddockError
+from paddock.core.converge import cycle, up
 from places.node import CATTLE, ROOT, Node, Sent
 
 LXC = "/nodes/pve/lxc"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.places.proxmox.client import TaskFailed
-from paddock.places.proxmox.errors import ApiError, Protected, RootOnly
-from paddock.run.verbs import cycle, up
+from paddock.core.converge import cycle, up
+from paddock.places.proxmox.api.client import TaskFailed
+from paddock.places.proxmox.api.errors import ApiError, Protected, RootOnly
 from places.node import BASE, CATTLE, PET, ROOT, WIDE, Node
 
 LXC = "/nodes/pve/lxc"

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import paddock
 from cases import DATA, read_case
-from paddock.places.proxmox import occupant
-from paddock.places.proxmox.seen import Hidden, Listed, LxcContainer, Pool, ProxmoxSeen, Unreachable
-from paddock.plan.machine import MachinePlan
+from paddock.places.proxmox.node import numbers
+from paddock.places.proxmox.node.observation import Hidden, Listed, LxcContainer, Pool, ProxmoxSeen, Unreachable
+from paddock.plan.step import MachinePlan
 from places.test_planner import inputs, plans
 
 ROOT: Final = Path(__file__).parents[2]
@@ -130,9 +130,9 @@ DOUBTS: Final[dict[str, Callable[[], ProxmoxSeen]]] = {
 
 
 def test_a_remainder_is_named_with_its_commands_only_with_every_proof() -> None:
-    assert occupant.hint(105, SEEN).endswith("pct unlock 105 && pct destroy 105")
+    assert numbers.hint(105, SEEN).endswith("pct unlock 105 && pct destroy 105")
     for doubt, seen in DOUBTS.items():
-        assert not WORDS.search(occupant.hint(105, seen())), doubt
+        assert not WORDS.search(numbers.hint(105, seen())), doubt
 
 
 def test_snapshots_are_named_only_where_the_configuration_has_some() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from deployed import PaperNode, paper_node
-from paddock.errors import Refused
-from paddock.places.proxmox.mark import Mark
+from paddock.base.errors import Refused
+from paddock.core.converge import down, up
+from paddock.places.proxmox.node.notes import Mark
 from paddock.plan.step import Refusal
-from paddock.run.verbs import down, up
 from places.life import runs_until_done
 from places.node import Killed, play_ssh
 

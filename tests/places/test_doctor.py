@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError, Refused
-from paddock.places.proxmox import access
-from paddock.run.verbs import cycle, down, forget, plan_forget, up
-from paddock.spec.models import ProxmoxSpec
+from paddock.base.errors import PaddockError, Refused
+from paddock.core.converge import cycle, down, forget, plan_forget, up
+from paddock.file.models.whole import ProxmoxSpec
+from paddock.places.proxmox.access import roles
 from places.node import MACHINES, Node, PaperAgent
 from places.test_adopt import Adoption
 from places.test_planner import NODE
@@ -102,6 +102,6 @@ def test_doctor_helps_a_token_that_may_not_list_the_base_archives(bare: Node) ->
 
 def test_downloading_the_base_archive_needs_more_privileges() -> None:
     download = {"base": {"url": "https://example.org/debian.tar.zst", "sha256": "0" * 64}}
-    lists = [access.grants(ProxmoxSpec.model_validate(NODE | more), (), (), ()) for more in ({}, download)]
+    lists = [roles.grants(ProxmoxSpec.model_validate(NODE | more), (), (), ()) for more in ({}, download)]
     more = {(grant.path, privilege) for grant in lists[1] if grant not in lists[0] for privilege in grant.privileges}
     assert {("/storage/local", "Datastore.AllocateTemplate"), ("/nodes/pve", "Sys.AccessNetwork")} <= more

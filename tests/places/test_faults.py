@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from paddock.errors import PaddockError, Refused
-from paddock.places.proxmox import observe
-from paddock.places.proxmox.client import TaskFailed
-from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
-from paddock.run import templates
-from paddock.run.verbs import cycle, down, up
+from paddock.base.errors import PaddockError, Refused
+from paddock.core.converge import cycle, down, up
+from paddock.places.proxmox.api.client import TaskFailed
+from paddock.places.proxmox.api.errors import AnswerLost, ApiError, Unauthorized
+from paddock.places.proxmox.node import observe
+from paddock.verbs import templates
 from places.life import LXC, PETS_VOLUMES, STATE, expect_down, expect_up, runs_until_done
 from places.node import CATTLE, DAILY, DEPLOYER, PET, WIDE, Killed, Node, PaperAgent
 

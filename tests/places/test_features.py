@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.run.verbs import up
+from paddock.core.converge import up
 from places.node import CATTLE, Node
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from cases import DATA, agrees, read_case
-from paddock.errors import BadInput, PaddockError
-from paddock.places.proxmox.errors import Forbidden
-from paddock.places.proxmox.first_access import choice_lines, held_by, token_from, user_lines
-from paddock.run.verbs import cycle, up
-from paddock.spec.models import ProxmoxSpec
+from paddock.base.errors import BadInput, PaddockError
+from paddock.core.converge import cycle, up
+from paddock.file.models.whole import ProxmoxSpec
+from paddock.places.proxmox.access.roles import choice_lines, held_by, token_from, user_lines
+from paddock.places.proxmox.api.errors import Forbidden
 from places.node import BASE, Node
-from pvebox.console import Console
-from pvebox.shell import CommandResult
+from pvebox.console.console import Console
+from pvebox.console.shell import CommandResult
 
 TOKEN = "agents@pve!first"
 VALUE = "12345678-1234-1234-1234-123456789abc"

@@ -8,7 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.places import MachineWant
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import ProxmoxSpec
+from paddock.kinds import agent_from
+from paddock.places.contract import MachineWant
 from paddock.places.proxmox.actions import (
     AddVolume,
     CreateCattle,
@@ -20,14 +23,11 @@ from paddock.places.proxmox.actions import (
     RenameMachine,
     RenamePet,
 )
-from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.pet import agent_of, path_in_pet
+from paddock.places.proxmox.node.notes import Role
+from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
+from paddock.places.proxmox.pet.plan import agent_of, path_in_pet
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.step import Step
-from paddock.recipes import agent_from
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import ProxmoxSpec
 from places.test_planner import NODE
 
 HOME, LAB, OLD = AgentId("home", "hermes"), AgentId("lab", "hermes"), AgentId("", "hermes")

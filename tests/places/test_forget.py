@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from paddock.errors import Refused
-from paddock.places.proxmox.claim import Claim
-from paddock.run.verbs import down, forget, plan_forget, up
+from paddock.base.errors import Refused
+from paddock.core.converge import down, forget, plan_forget, up
+from paddock.places.proxmox.node.notes import Claim
 from places.life import runs_until_done
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.guests import Unreachable
-from paddock.guests.local import LocalGuest
-from paddock.guests.ssh import SshGuest
+from paddock.channels import Unreachable
+from paddock.channels.local import LocalGuest
+from paddock.channels.ssh import SshGuest
 from paddock.places.host.survey import Fit, parsed, shapes, survey
 from sshd import sshd
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from paddock.places import MachineWant
-from paddock.places.proxmox import mac
-from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.seen import options_of
-from paddock.recipes import agent_from
-from paddock.run.verbs import cycle, down, up
-from paddock.spec.agent_id import AgentId
+from paddock.core.converge import cycle, down, up
+from paddock.file.agent_id import AgentId
+from paddock.kinds import agent_from
+from paddock.places.contract import MachineWant
+from paddock.places.proxmox.node import network
+from paddock.places.proxmox.node.notes import Mark, Role
+from paddock.places.proxmox.node.observation import options_of
 from places.node import CATTLE, PET, Node, play_ssh
 
 OF_EARLIER_VERSIONS = "BC:24:11:46:82:83"  # of machine 101 of the agent bee: sha256("bee/101")
@@ -38,7 +38,7 @@ def test_agents_of_other_projects_and_places_have_other_macs(tmp_path: Path, mon
         up(node.agent(project=project))
         found.append(mac_of(node))
     assert len({OF_EARLIER_VERSIONS, *found}) == 3
-    of_places = [mac.of_machine(want(place=place), CATTLE, None) for place in ("home", "attic")]
+    of_places = [network.of_machine(want(place=place), CATTLE, None) for place in ("home", "attic")]
     assert len(set(of_places)) == 2
 
 
@@ -67,11 +67,13 @@ def test_an_agent_added_to_a_pet_gets_the_kind_of_mac_that_the_pet_names(node: N
     up(node.agent())
     up(node.agent("ant", state={"pet": PET}))
     machine = max(node.vmids)
-    assert mac_of(node, machine) == mac.of_helper(want(), "ant", machine)
+    assert mac_of(node, machine) == network.of_helper(want(), "ant", machine)
 
 
 def test_builders_of_one_template_on_two_nodes_have_two_macs() -> None:
-    assert mac.of_helper(want(), "e414403ca294", 102) != mac.of_helper(want(project="office"), "e414403ca294", 102)
+    assert network.of_helper(want(), "e414403ca294", 102) != network.of_helper(
+        want(project="office"), "e414403ca294", 102
+    )
 
 
 @pytest.mark.parametrize("renew", [lambda node: None, lambda node: node.put(PET, tags="paddock;mine")])

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.places.proxmox.mark import Mark, Role
-from paddock.spec.agent_id import AgentId
+from paddock.file.agent_id import AgentId
+from paddock.places.proxmox.node.notes import Mark, Role
 
 WORD = st.from_regex(r"[A-Za-z0-9+/=-]{1,40}", fullmatch=True)
 NAME = st.from_regex(r"[a-z][a-z0-9-]{0,30}", fullmatch=True)

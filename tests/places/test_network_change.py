@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import PaddockError
-from paddock.places.proxmox import reach as reaching
-from paddock.run.verbs import up
+from paddock.base.errors import PaddockError
+from paddock.core.converge import up
+from paddock.places.proxmox.machine import reach as reaching
 from places.node import CATTLE, Node, PaperAgent, Sent, address_of
 
 STATUS = f"/nodes/pve/lxc/{CATTLE}/status"

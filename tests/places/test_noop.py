@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from paddock.guests import Guest, early
-from paddock.guests.ssh import SshGuest
-from paddock.places import Got
-from paddock.places.proxmox import reach as reach_module
+from paddock.base.process import Result
+from paddock.channels import Guest, shared
+from paddock.channels.ssh import SshGuest
+from paddock.core.converge import down, up
+from paddock.core.observe import observe
+from paddock.core.on_machine import OnMachine
+from paddock.core.resolve import locate, resolve
+from paddock.places.contract import Got
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, REACHED_NAME
+from paddock.places.proxmox.machine import reach as reach_module
 from paddock.plan.agent import AgentSeen
-from paddock.process import Result
-from paddock.run.observe import observe
-from paddock.run.on_machine import OnMachine
-from paddock.run.resolve import locate, resolve
-from paddock.run.verbs import down, up
 from places.node import Node
 
 READS = 20  # beside one for each container; `observe` reads the node once, and the lock of the run writes nothing
@@ -132,7 +132,7 @@ def test_the_next_run_knows_where_the_machine_is_until_the_machine_is_gone(
         with monkeypatch.context() as real:
             real.setattr(reach_module, "SshGuest", SshGuest)
             guest = agent.place.guest(want, agent.place.observe(want), got or {})
-        return guest, early._remembered(f"{agent.place.traits.identity} {want.id}")
+        return guest, shared._remembered(f"{agent.place.traits.identity} {want.id}")
 
     up(node.agent())
     builder = {ADDRESS.name: "10.0.0.9", HOST_KEY.name: "AAAA", REACHED.name: "109", REACHED_NAME.name: "builder-109"}

@@ -11,18 +11,17 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import Archive, CacheWant, MachineWant, TemplateWant
+from paddock.file.agent_id import AgentId
+from paddock.file.models.quantities import Size
+from paddock.file.models.whole import ProxmoxSpec
+from paddock.kinds import agent_from
+from paddock.places.contract import Archive, CacheWant, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
-from paddock.places.proxmox.archive import Saved
+from paddock.places.proxmox.archive.plan import Saved
+from paddock.places.proxmox.node.observation import Capacity, Listed, LxcContainer, ProxmoxSeen
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.seen import Capacity, Listed, LxcContainer, ProxmoxSeen
 from paddock.plan.actions import Ref
-from paddock.plan.machine import AdoptTarget, MachinePlan
-from paddock.plan.step import Phase, Step
-from paddock.recipes import agent_from
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import ProxmoxSpec
-from paddock.spec.sizes import Size
+from paddock.plan.step import AdoptTarget, MachinePlan, Phase, Step
 
 HERMES = AgentId("home", "hermes")
 NODE = {

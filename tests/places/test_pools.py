@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import Refused
-from paddock.places import Finding
-from paddock.places.proxmox.errors import Forbidden, Protected
-from paddock.run.verbs import cycle, down, forget, plan_forget, up
+from paddock.base.errors import Refused
+from paddock.core.converge import cycle, down, forget, plan_forget, up
+from paddock.places.contract import Finding
+from paddock.places.proxmox.api.errors import Forbidden, Protected
 from places.life import LXC, STATE, expect_down, expect_up
 from places.node import BASE, CATTLE, DAILY, DEPLOYER, MACHINES, PET, STATES, WIDE, Node
 from places.test_adopt import Adoption
-from pvebox.certificates import CertificateInfo
+from pvebox.server.certificates import CertificateInfo
 
 FORGED = "paddock: v=2 role=cattle agent=home_bee"
 

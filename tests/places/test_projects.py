@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import Refused
-from paddock.run import rename as renames
-from paddock.run import verbs
-from paddock.run.status import Status
-from paddock.run.verbs import cycle, down, forget, plan_forget, up
+from paddock.base.errors import Refused
+from paddock.core import converge
+from paddock.core.converge import cycle, down, forget, plan_forget, up
+from paddock.verbs import rename as renames
+from paddock.verbs.status import Status
 from places.life import STATE, expect_down, expect_up, runs_until_done
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
@@ -236,8 +236,8 @@ def test_an_unmarked_pet_of_an_earlier_version_stops_up(old: Node) -> None:
 
 
 def test_two_runs_from_two_hosts_give_an_agent_its_project_once(old: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "agent_lock", nullcontext)
-    monkeypatch.setattr(verbs, "place_lock", lambda *_: nullcontext())
+    monkeypatch.setattr(converge, "agent_lock", nullcontext)
+    monkeypatch.setattr(converge, "place_lock", lambda *_: nullcontext())
     runs = [threading.Thread(target=up, args=(old.agent(),)) for _ in range(2)]
     for run in runs:
         run.start()

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from levels import by_level
-from paddock.errors import Refused
-from paddock.guests import Unreachable
-from paddock.places.proxmox.mark import Role
-from paddock.run.verbs import cycle, down, up
+from paddock.base.errors import Refused
+from paddock.channels import Unreachable
+from paddock.core.converge import cycle, down, up
+from paddock.places.proxmox.node.notes import Role
 from places.laptops import Race, make_race
 from places.node import Node, PaperAgent
 

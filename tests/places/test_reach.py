@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from paddock.guests import Unreachable
-from paddock.guests.ssh import SshGuest
-from paddock.places.proxmox import reach as capacity
-from paddock.places.proxmox import reading
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.reach import HostKeyTrust, Reacher, fingerprint, logged_fingerprint
-from paddock.process import Result
-from paddock.run import observe as observing
-from paddock.run.observe import Observation
-from paddock.run.on_machine import OnMachine
-from paddock.run.resolve import locate
-from paddock.run.verbs import up
+from paddock.base.process import Result
+from paddock.channels import Unreachable
+from paddock.channels.ssh import SshGuest
+from paddock.core import observe as observing
+from paddock.core.converge import up
+from paddock.core.observe import Observation
+from paddock.core.on_machine import OnMachine
+from paddock.core.resolve import locate
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.machine import reach as capacity
+from paddock.places.proxmox.machine.reach import HostKeyTrust, Reacher, fingerprint, logged_fingerprint
+from paddock.places.proxmox.node import reading
 from places.node import CATTLE, Node, PlayedSsh
 
 LOG = [

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from paddock.run.verbs import cycle, down, up
+from paddock.core.converge import cycle, down, up
 from places.node import CATTLE, PET, WIDE, Node, Sent
 
 LXC = "/nodes/pve/lxc"

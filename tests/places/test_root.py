@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import NeedsPerson, PaddockError, Refused
-from paddock.guests import Unreachable
+from paddock.base.errors import NeedsPerson, PaddockError, Refused
+from paddock.base.process import Result
+from paddock.channels import Unreachable
+from paddock.core.converge import cycle, down, up
 from paddock.places.proxmox import place as place_room
-from paddock.process import Result
-from paddock.run.outputs import as_env, as_text, outputs
-from paddock.run.person import script
-from paddock.run.verbs import cycle, down, up
+from paddock.verbs.outputs import as_env, as_text, outputs, script
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 from places.test_requests import neighbours, written_to
-from pvebox.console import Console
-from pvebox.shell import run_lines
+from pvebox.console.console import Console
+from pvebox.console.shell import run_lines
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plays root's own commands; chown among them takes root")
 

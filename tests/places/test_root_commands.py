@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.places.proxmox.root_work import chained
+from paddock.places.proxmox.root.work import chained
 
 LINES = ["mkdir -p {d}", "false || touch {d}/owned", "pct set 101 -mp1 /x,mp=/y", "pct reboot 101", "ls -ld {d}"]
 

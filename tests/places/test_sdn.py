@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import PaddockError, Refused
-from paddock.places.proxmox import sdn
-from paddock.places.proxmox.first_access import choice_lines, held_by, user_lines
-from paddock.places.proxmox.survey import survey
-from paddock.run.verbs import up
+from paddock.base.errors import PaddockError, Refused
+from paddock.core.converge import up
+from paddock.places.proxmox.access.roles import choice_lines, held_by, user_lines
+from paddock.places.proxmox.node import network
+from paddock.places.proxmox.node.survey import survey
 from places.node import CATTLE, DAILY, DEPLOYER, WIDE, Node, PaperAgent, play_ssh
 from places.test_first_access import TOKEN, paste
-from pvebox.fixture import default_fixture
+from pvebox.cluster.fixture import default_fixture
 
 ON_VNET = "/sdn/zones/intra/intra01"
 
@@ -88,10 +88,10 @@ def test_init_offers_the_vnets_and_root_s_lines_name_their_zone(node: Node) -> N
     client = node.client(TOKEN)
     assert [each.name for each in survey(client).nodes[0].bridges] == ["vmbr0", "intra01"]
     spec = node.agent(token=TOKEN).node._spec.model_copy(update={"bridge": "intra01"})
-    lines = choice_lines(TOKEN, spec, held_by(client), sdn.zones(client))
+    lines = choice_lines(TOKEN, spec, held_by(client), network.zones(client))
     assert [line for line in lines if f" {ON_VNET} " in line]
     paste(node, lines)
-    assert choice_lines(TOKEN, spec, held_by(client), sdn.zones(client)) == []
+    assert choice_lines(TOKEN, spec, held_by(client), network.zones(client)) == []
     up(on_vnet(node, TOKEN))
 
 
@@ -100,18 +100,18 @@ def test_a_token_of_earlier_lines_sees_bridges_and_runs_agents_as_before(node: N
     paste(node, earlier)
     client = node.client(TOKEN)
     assert [each.name for each in survey(client).nodes[0].bridges] == ["vmbr0"]
-    paste(node, choice_lines(TOKEN, node.agent(token=TOKEN).node._spec, held_by(client), sdn.zones(client)))
+    paste(node, choice_lines(TOKEN, node.agent(token=TOKEN).node._spec, held_by(client), network.zones(client)))
     up(node.agent(token=TOKEN))
 
 
 @pytest.mark.parametrize("rows", [[{"vnet": "a;reboot", "zone": "z"}, {"vnet": "v", "zone": "../x"}, {}, {"vnet": 1}]])
 def test_names_from_the_node_that_are_no_names_become_no_commands(node: Node, rows: list[dict[str, object]]) -> None:
     node.rewrite = lambda answer: {"data": rows}
-    assert sdn.zones(node.client()) == {}
+    assert network.zones(node.client()) == {}
 
 
 def test_a_node_that_lists_no_vnets_is_one_without(node: Node) -> None:
     node.fault("answer", "501:not implemented", path="/cluster/sdn/vnets")
-    assert sdn.zones(node.client()) == {}
+    assert network.zones(node.client()) == {}
     with pytest.raises(PaddockError):
         node.client().get("/nothing")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.places.proxmox.seen import LxcContainer, Mount
+from paddock.places.proxmox.node.observation import LxcContainer, Mount
 
 
 @pytest.mark.parametrize(

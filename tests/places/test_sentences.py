@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import BadInput, PaddockError, Refused
-from paddock.guests import Guest, Unreachable
+from paddock.base.errors import BadInput, PaddockError, Refused
+from paddock.channels import Guest, Unreachable
+from paddock.core.converge import cycle, up
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located
 from paddock.plan.actions import AgentAction, InstallContents
 from paddock.plan.agent import AgentSeen
-from paddock.run import doctor
-from paddock.run.observe import Observation
-from paddock.run.resolve import Located
-from paddock.run.verbs import cycle, up
+from paddock.verbs import doctor
 from paper import PaperSide
 from places.life import expect_up
 from places.node import CATTLE, WIDE, Node
@@ -63,7 +63,7 @@ class Installing(PaperSide):
 
 
 def test_an_error_on_the_builder_names_the_builder(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    from paddock.places.proxmox.reach import Reacher
+    from paddock.places.proxmox.machine.reach import Reacher
 
     guest = Reacher.guest
     names: dict[str, str] = {}

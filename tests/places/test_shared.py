@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.run.verbs import up
+from paddock.core.converge import up
 from places.node import CATTLE, PET, Node, PaperAgent
 
 LISTING = "/nodes/pve/lxc"

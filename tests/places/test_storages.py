@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.errors import Refused
-from paddock.places.proxmox.client import TaskFailed
-from paddock.places.proxmox.errors import ApiError
-from paddock.run import templates
-from paddock.run.verbs import cycle, up
+from paddock.base.errors import Refused
+from paddock.core.converge import cycle, up
+from paddock.places.proxmox.api.client import TaskFailed
+from paddock.places.proxmox.api.errors import ApiError
+from paddock.verbs import templates
 from places.node import CATTLE, PET, ROOT, WIDE, Node, PaperAgent
 
 DIR = {"type": "dir", "path": "/mnt/slow"}

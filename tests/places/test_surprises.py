@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from paddock.errors import Refused
+from paddock.base.errors import Refused
+from paddock.core.converge import cycle, down, up
 from paddock.places.proxmox.actions import Destroy, Detach
-from paddock.places.proxmox.errors import ApiError, BadParameters, Protected, RootOnly
+from paddock.places.proxmox.api.errors import ApiError, BadParameters, Protected, RootOnly
 from paddock.plan.actions import CheckStateSize, PlaceAction
-from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, DEPLOYER, PET, ROOT, WIDE, Node
 
 STATE = "local-lvm:vm-100-disk-1"

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from cases import agrees, golden, read_case
 from levels import by_level
-from paddock.errors import PaddockError
-from paddock.places.proxmox import offers
-from paddock.places.proxmox.first_access import user_lines
-from paddock.places.proxmox.survey import Standing, connect, standing, survey, who
-from paddock.secret import Secret
-from paddock.spec.place import PoolsSpec
-from paddock.visible import visible
+from paddock.base.errors import PaddockError
+from paddock.base.secret import Secret
+from paddock.base.text import visible
+from paddock.file.models.place import PoolsSpec
+from paddock.places.proxmox.access.roles import user_lines
+from paddock.places.proxmox.node import survey as offers
+from paddock.places.proxmox.node.survey import Standing, connect, standing, survey, who
 from places.node import BASE, DEPLOYER, ROOT, Node
 from places.test_first_access import TOKEN, paste
-from pvebox.fixture import default_fixture
+from pvebox.cluster.fixture import default_fixture
 
 DEBIAN = "debian-13-standard_13.1-2_amd64.tar.zst"
 INDEX = [

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from cases import DATA, read_case
-from paddock.places import Finding, MachineWant
-from paddock.places.proxmox import verify
-from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
-from paddock.recipes import agent_from
-from paddock.spec.agent_id import AgentId
+from paddock.file.agent_id import AgentId
+from paddock.kinds import agent_from
+from paddock.places.contract import Finding, MachineWant
+from paddock.places.proxmox.machine import verify
+from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
 
 WANT = MachineWant(
     AgentId("home", "hermes"),

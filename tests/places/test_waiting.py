@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from paddock.run import templates
-from paddock.run.verbs import down, up
+from paddock.core.converge import down, up
+from paddock.verbs import templates
 from places.life import LXC
 from places.node import BASE, CATTLE, MACHINES, PET, Node
 

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from paddock.errors import PaddockError
-from paddock.places.proxmox import tls
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import AnswerLost, Unauthorized
-from paddock.secret import Secret
-from pvebox import background
+from paddock.base.errors import PaddockError
+from paddock.base.secret import Secret
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.api.errors import AnswerLost, Unauthorized
+from pvebox.server import background
 
 TOKEN = "paddock@pve!deploy"
 POOR: dict[str, str | int] = {

@@ -11,9 +11,7 @@ import pytest
 
 from cases import DATA, read_case
 from paddock.places.proxmox import place
-from paddock.plan.machine import MachinePlan
-from paddock.plan.show import as_text
-from paddock.plan.step import Plan
+from paddock.plan.step import MachinePlan, Plan, as_text
 from places.test_planner import Inputs, inputs, plans
 
 CASES = {
@@ -47,7 +45,7 @@ def test_the_wording_of_the_plans_is_as_reviewed(verb: str) -> None:
 def test_every_refusal_has_a_code_of_its_own() -> None:
     calls = [
         node
-        for module in sorted(Path(place.__file__).parent.glob("*.py"))
+        for module in sorted(Path(place.__file__).parent.rglob("*.py"))
         for node in ast.walk(ast.parse(module.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("CannotPlan", "Refusal")
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.plan.image import Image, ImagesSeen
+from paddock.plan.container import Image, ImagesSeen
 
 NAME = "localhost/paddock/kept:4f8a-2026-08-01T10.00.00Z"
 

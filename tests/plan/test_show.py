@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from paddock.plan.actions import PlaceAction
-from paddock.plan.show import as_data, as_text
-from paddock.plan.step import Plan, Refusal, Risk, Step
+from paddock.plan.step import Plan, Refusal, Risk, Step, as_data, as_text
 
 PLAN = Plan(
     "hermes",

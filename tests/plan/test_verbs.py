@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import agrees, golden, read_case
-from paddock.plan import show, verbs
+from paddock.plan import step as show
+from paddock.plan import verbs
 from paddock.plan.actions import AwaitAnswer, PlaceAction
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.container import ContainerWant
-from paddock.plan.machine import MachineAfter, MachinePlan
-from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
+from paddock.plan.step import MachineAfter, MachinePlan, Phase, Plan, Refusal, Risk, Step
 from paddock.plan.verbs import InsideSeen
 
 WORDING = Path(__file__).parent.parent / "data/wording"

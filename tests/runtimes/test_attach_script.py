@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.runtimes.shell import text
+from paddock.runtimes.sent import text
 
 # An engine that keeps each container as a folder with its labels, and notes what it starts.
 ENGINE = """#!/bin/sh

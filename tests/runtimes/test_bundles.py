@@ -13,17 +13,18 @@ import pytest
 
 import paddock
 from cases import DATA
-from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.hermes.spec import HermesSpec
-from paddock.runtimes import Runtime, egress, shell
+from paddock.base.secret import Secret
+from paddock.file.agent_id import AgentId
+from paddock.kinds.hermes.recipe import Hermes
+from paddock.kinds.hermes.spec import HermesSpec
+from paddock.runtimes import egress, sent
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
+from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.process.runtime import ForegroundProcess
-from paddock.runtimes.program import program
+from paddock.runtimes.sent import program
 from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.secret import Secret
-from paddock.spec.agent_id import AgentId
 
 HERMES = AgentId("home", "hermes")
 AGENT = HermesSpec.model_validate(
@@ -57,15 +58,15 @@ def limited(egress: object, runtime: str = "systemd", **more: object) -> HermesS
 def package_files() -> Iterator[tuple[str, str]]:
     """The scripts that bundles hold as they are: their names and texts."""
     folder = Path(paddock.__file__).parent
-    for path in sorted((folder / "runtimes").rglob("*.sh")):
-        name = str(path.relative_to(folder / "runtimes"))
-        yield f"runtimes/{name}", shell.text(name)
-    programs = [folder / "runtimes/loopback.py", folder / "runtimes/egress/families.py"]
-    for path in [*sorted((folder / "recipes").rglob("launch.py")), *programs]:
+    for path in sorted((folder / "onboard/shell").rglob("*.sh")):
+        name = str(path.relative_to(folder / "onboard/shell"))
+        yield f"onboard/shell/{name}", sent.text(name)
+    programs = [folder / "onboard/loopback.py", folder / "onboard/egress/families.py"]
+    for path in [*sorted((folder / "onboard").rglob("launch.py")), *programs]:
         yield str(path.relative_to(folder)), path.read_text()
 
 
-PACKAGE_FILES = {**dict(package_files()), "runtimes/egress": program(egress.GUARD)}
+PACKAGE_FILES = {**dict(package_files()), "runtimes/egress": program(egress.GUARD, egress.DEPLOYED)}
 
 
 def shown(content: str) -> str:

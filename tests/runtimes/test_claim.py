@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.guests import expect
-from paddock.guests.local import LocalGuest
-from paddock.process import CommandFailed
-from paddock.runtimes.shell import script
+from paddock.base.process import CommandFailed
+from paddock.channels import expect
+from paddock.channels.local import LocalGuest
+from paddock.runtimes.sent import script
 
 FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "with space/x": "e"}
 
@@ -19,7 +19,7 @@ FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "wi
 def claim(state: Path, agent: str = "home_toy", uid: int | None = None, mounted: str = "") -> str:
     number = str(os.getuid() if uid is None else uid)
     arguments = [str(state), agent, "nobody-of-that-name", number, number, mounted]
-    return expect(LocalGuest(), "claiming", script("claim.sh", arguments))
+    return expect(LocalGuest(), "claiming", script("state/claim.sh", arguments))
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_an_account_with_another_number_is_said_before_anything_moves(
     monkeypatch.setenv("TAKEN", taken)
     arguments = [str(state), "home_bee", "bee", "10000", "10000", "", "", "", "", "yes"]
     with pytest.raises(CommandFailed) as caught:
-        expect(LocalGuest(), "claiming", script("claim.sh", arguments))
+        expect(LocalGuest(), "claiming", script("state/claim.sh", arguments))
     assert f"nothing was moved: {words}" in caught.value.message
     assert {name: (state / name).read_text() for name in FILES} == FILES
     assert not (state / ".paddock").exists()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.guests.local import LocalGuest
-from paddock.process import CommandFailed
-from paddock.recipes.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
-from paddock.runtimes import codetree
+from paddock.base.process import CommandFailed
+from paddock.channels.local import LocalGuest
+from paddock.kinds.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
+from paddock.runtimes.code import tree as codetree
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 INFO = "tiny_agent-1.2.dist-info"

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from paddock.runtimes.egress.ruleset import not_internet, ruleset
-from paddock.runtimes.egress.storage import disks, mounted, reachable
-from paddock.runtimes.egress.surroundings import Names, connected, may_be_named, resolvers
+from paddock.onboard.egress.ruleset import not_internet, ruleset
+from paddock.onboard.egress.storage import disks, mounted, reachable
+from paddock.onboard.egress.surroundings import Names, connected, may_be_named, resolvers
 
 AGENT, OTHER = 10000, 10001
 PORTS = {"own": (AGENT, 9000), "neighbour": (OTHER, 9001), "named": (OTHER, 9002)}
@@ -384,7 +384,7 @@ def test_a_name_does_not_open_addresses_of_the_machine_itself(name: str, address
 
 def test_an_address_of_a_name_is_kept_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: dict[str, Any] = {"addresses": {"192.0.2.1"}, "now": 100.0}
-    monkeypatch.setattr("paddock.runtimes.egress.surroundings.resolve", lambda _: answers["addresses"])
+    monkeypatch.setattr("paddock.onboard.egress.surroundings.resolve", lambda _: answers["addresses"])
     monkeypatch.setattr("time.monotonic", lambda: answers["now"])
     names = Names()
     names.ask(["a.example"])

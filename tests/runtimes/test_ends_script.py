@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from paddock.plan.agent import AgentSeen
-from paddock.runtimes.shell import text
+from paddock.runtimes.sent import text
 
 UNIT = "paddock-home_bee.main.service"
 JOURNAL = f"""\

@@ -15,20 +15,20 @@ from typing import Any, cast
 import pytest
 from ruamel.yaml import YAML
 
-from paddock.errors import BadInput, PaddockError
-from paddock.guests import Guest
-from paddock.process import Result
-from paddock.recipes import agent_from
-from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.hermes.spec import HermesSpec
-from paddock.recipes.service import Service
-from paddock.recipes.workload import Workload
-from paddock.run.container import try_image
+from paddock.base.errors import BadInput, PaddockError
+from paddock.base.process import Result
+from paddock.channels import Guest
+from paddock.core.container import try_image
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec, RuntimeName
+from paddock.kinds import agent_from
+from paddock.kinds.hermes.recipe import Hermes
+from paddock.kinds.hermes.spec import HermesSpec
+from paddock.kinds.service import Service
+from paddock.kinds.workload import Workload
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.dialect import dialect_of
 from paddock.runtimes.engine.runtime import Engine
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec, RuntimeName
 
 BASE: dict[str, Any] = {
     "kind": "hermes",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.recipes.workload import Process
+from paddock.file.models.agent import RuntimeName
+from paddock.kinds.workload import Process
 from paddock.runtimes.engine import dialect
 from paddock.runtimes.engine.unit import unit
-from paddock.spec.agent import RuntimeName
 
 
 def values(restart: str) -> dict[str, str]:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock.guests import expect
-from paddock.guests.local import LocalGuest
-from paddock.process import CommandFailed
-from paddock.runtimes.shell import script, text
-from paddock.spec import folders
+from paddock.base.process import CommandFailed
+from paddock.channels import expect
+from paddock.channels.local import LocalGuest
+from paddock.file.rules import folders
+from paddock.runtimes.sent import script, text
 
 PROGRAM = """
 for STATE; do
@@ -23,7 +23,7 @@ def let_through(*paths: str) -> list[str]:
     """Return the paths that the machine accepts for a state."""
     variables = "AGENT=home_toy root=/etc/paddock/home_toy STORE=/opt/paddock/.store"
     variables += " STATE_LINK=/var/lib/paddock/.agents/home_toy\n"
-    program = text("folders.sh") + variables + PROGRAM
+    program = text("state/folders.sh") + variables + PROGRAM
     return expect(LocalGuest(), "checking", ["sh", "-euc", program, "paddock", *paths]).splitlines()
 
 
@@ -46,6 +46,6 @@ def test_the_refusal_of_a_link_names_the_path_and_its_target(tmp_path: Path) -> 
     (tmp_path / "link").symlink_to("/usr/share")
     state = str(tmp_path / "link/toy")
     where = ["/etc/paddock/home_toy", "/opt/paddock/.store", "/var/lib/paddock/.agents/home_toy"]
-    argv = script("claim.sh", [state, "home_toy", "toy", "1", "1", "", *where])
+    argv = script("state/claim.sh", [state, "home_toy", "toy", "1", "1", "", *where])
     with pytest.raises(CommandFailed, match=f"{state} leads to /usr/share/toy, and /usr/share/toy is the system's own"):
         expect(LocalGuest(), "claiming", argv)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.runtimes.shell import text
+from paddock.runtimes.sent import text
 
 UID = 54321
 
@@ -94,7 +94,7 @@ def test_the_start_of_an_image_finds_no_programs_in_the_state(tmp_path: Path, pa
         (here.parent / name).write_text("")
     (here / "processes/main").write_text('exec "$@" main\n')
     # Not the folder of hooks of the machine that runs this test.
-    start = text("engine/start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
+    start = text("image/start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
     (here / "start").write_text(start)
     entrypoint = ["/bin/sh", "-c", 'echo "$PATH $COLOUR $*"', "entrypoint"]
     argv = ["/bin/sh", str(here / "start"), *entrypoint]

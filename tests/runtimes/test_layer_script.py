@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.runtimes.shell import text
+from paddock.runtimes.sent import text
 
 # chromium is a package of the file; the person added jq, pip added requests, and npm added two packages.
 CHANGES = """\
@@ -72,7 +72,7 @@ def listed(world: Path, states: str | None, packages: str = "chromium") -> list[
             tar.addfile(entry, io.BytesIO(states.encode()))
     (world / "docker").write_text(ENGINE)
     (world / "docker").chmod(0o755)
-    script = f"set -eu; root={world}\n{text('engine/layer.sh')}\nlayer {world}/docker paddock-home_bee"
+    script = f"set -eu; root={world}\n{text('image/layer.sh')}\nlayer {world}/docker paddock-home_bee"
     environment = {"PATH": os.environ["PATH"], "WORLD": str(world)}
     done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=True)
     return done.stdout.split()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.runtimes.shell import text
+from paddock.runtimes.sent import text
 
 _PASS_ON = """
 import os, sys

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from paddock.guests.local import LocalGuest
-from paddock.guests.report import records
-from paddock.process import Result
-from paddock.runtimes.shell import script
+from paddock.base.process import Result
+from paddock.channels import records
+from paddock.channels.local import LocalGuest
+from paddock.runtimes.sent import script
 
 
 def load(folder: Path, engine: str, verb: str) -> Result:
     program = folder / "engine"
     program.write_text(f"#!/bin/sh\n{engine}\n")
     program.chmod(0o755)
-    argv = script("engine/load.sh", [str(program), verb])
+    argv = script("image/load.sh", [str(program), verb])
     return LocalGuest().run(argv, stdin=b"an archive")
 
 

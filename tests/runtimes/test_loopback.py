@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from paddock.checks.look import INSIDE
-from paddock.runtimes import loopback
-from paddock.runtimes.program import on_demand, program
+from paddock.onboard import loopback
+from paddock.runtimes.sent import on_demand, program
+from paddock.verify.look import INSIDE
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_the_health_command_fails_when_nothing_listens() -> None:
 
 
 def asked(question: dict[str, Any], **environment: str) -> Any:
-    argv = [sys.executable, "-I", "-c", program("paddock.runtimes.request")]
+    argv = [sys.executable, "-I", "-c", program("paddock.onboard.request")]
     done = subprocess.run(argv, input=json.dumps(question), capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -212,7 +212,7 @@ def test_a_request_without_a_key_may_be_answered_by_any_user(tmp_path: Path) -> 
 @needs_root
 def test_a_chat_sends_its_key_to_the_agent_and_not_to_another_user(tmp_path: Path) -> None:
     (tmp_path / "secrets.env").write_text("KEY=canary\n")
-    argv = ["-I", "-c", program("paddock.run.relay")]
+    argv = ["-I", "-c", program("paddock.onboard.relay")]
     for uid, wanted in ((AGENT, ["line", "end"]), (STRANGER, ["refused", "end"])):
         with (
             listening_as(uid, "127.0.0.1") as port,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.runtimes.shell import text
+from paddock.runtimes.sent import text
 
 DPKG = """#!/bin/sh
 for package; do :; done
@@ -45,7 +45,7 @@ class Machine:
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         environment = {"PATH": str(self.folder), "INSTALLED": self.installed, "CALLS": str(self.folder / "calls")}
-        argv = [shutil.which("sh") or "", "-c", f"{text('package_manager.sh')}\n{script}"]
+        argv = [shutil.which("sh") or "", "-c", f"{text('code/package_manager.sh')}\n{script}"]
         return subprocess.run(argv, env=environment, capture_output=True, text=True)
 
     @property

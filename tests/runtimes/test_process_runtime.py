@@ -13,20 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from paddock.guests import expect
-from paddock.guests.local import LocalGuest
-from paddock.guests.report import records
+from paddock.base.process import CommandFailed
+from paddock.base.secret import Secret
+from paddock.channels import expect, records
+from paddock.channels.local import LocalGuest
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import StateSpec
+from paddock.kinds.service import ServiceSpec
+from paddock.kinds.workload import File, Process, Workload
 from paddock.plan.agent import AgentSeen
-from paddock.process import CommandFailed
-from paddock.recipes.service.spec import ServiceSpec
-from paddock.recipes.workload import File, Process, Workload
-from paddock.runtimes import FORMER, Runtime, machine
+from paddock.runtimes import machine
 from paddock.runtimes.bundle import Bundle
+from paddock.runtimes.contract import FORMER, Runtime
 from paddock.runtimes.process import supervise
 from paddock.runtimes.process.runtime import ForegroundProcess
-from paddock.secret import Secret
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import StateSpec
 
 TOY = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
 RUNTIME = ForegroundProcess(AgentId("home", "toy"), TOY)
@@ -70,7 +70,7 @@ def supervised(log: Path, runtime: Runtime = RUNTIME) -> Iterator[subprocess.Pop
     """`paddock run` without the deployment around it."""
     program = (
         "from pathlib import Path\n"
-        "from paddock.recipes.workload import Paths\n"
+        "from paddock.kinds.workload import Paths\n"
         "from paddock.runtimes.process.supervise import supervise\n"
         f"supervise({runtime.paths!r}, Path({str(log)!r}), print)\n"
     )

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock.plan.upgrades import Upgrade
-from paddock.recipes.workload import Paths
-from paddock.runtimes import UNSAVED, machine
-from paddock.runtimes.shell import text
+from paddock.kinds.workload import Paths
+from paddock.plan.version import Upgrade
+from paddock.runtimes import machine
+from paddock.runtimes.contract import UNSAVED
+from paddock.runtimes.sent import text
 
 RECORD = ("from=1.0", "to=2.0", "backup=b", "where=/backups", "at=7")
 
@@ -30,7 +31,9 @@ def state(tmp_path: Path) -> Path:
 
 def let(state: Path, version: str) -> int:
     """Ask whether a version of the code may touch the state; return the exit code."""
-    program = f"set -eu; umask 077\nroot=$1 STATE=$2 STORE=$1/store VERSION=$3\n{text('saved.sh')}\nexpect_saved_state"
+    program = (
+        f"set -eu; umask 077\nroot=$1 STATE=$2 STORE=$1/store VERSION=$3\n{text('state/saved.sh')}\nexpect_saved_state"
+    )
     root = state.parent / "root"
     root.mkdir(exist_ok=True)
     return subprocess.run(["sh", "-c", program, "sh", str(root), str(state), version], timeout=30).returncode

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock.runtimes import shell
+from paddock.runtimes import sent
 
 PACKAGE = Path(paddock.__file__).parent
-FOLDER = PACKAGE / "runtimes"
+FOLDER = PACKAGE / "onboard/shell"
 FILES = sorted(PACKAGE.rglob("*.sh"))
 LIBRARIES = [path for path in FILES if "# Library: " in path.read_text()]
 SCRIPTS = [path for path in FILES if path not in LIBRARIES]
@@ -32,10 +32,10 @@ def header(path: Path) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder in the place of the package's own."""
-    monkeypatch.setattr(shell, "_SCRIPTS", tmp_path)
-    shell.text.cache_clear()
+    monkeypatch.setattr(sent, "_SCRIPTS", tmp_path)
+    sent.text.cache_clear()
     yield tmp_path
-    shell.text.cache_clear()
+    sent.text.cache_clear()
 
 
 def test_a_library_is_included_in_place_and_once(folder: Path) -> None:
@@ -43,34 +43,34 @@ def test_a_library_is_included_in_place_and_once(folder: Path) -> None:
     (folder / "fail.sh").write_text("fail\n")
     (folder / "below/top.sh").write_text(". ./fail.sh\ntop\n")
     (folder / "run.sh").write_text("first\n. ./below/top.sh\n. ./fail.sh\nlast\n")
-    assert shell.text("run.sh") == "first\nfail\ntop\nlast\n"
+    assert sent.text("run.sh") == "first\nfail\ntop\nlast\n"
 
 
 def test_libraries_that_source_each_other_are_included_once(folder: Path) -> None:
     (folder / "one.sh").write_text(". ./two.sh\none\n")
     (folder / "two.sh").write_text(". ./one.sh\ntwo\n")
-    assert shell.text("one.sh") == "two\none\n"
+    assert sent.text("one.sh") == "two\none\n"
 
 
 def test_a_file_that_is_sourced_on_the_machine_stays(folder: Path) -> None:
     (folder / "run.sh").write_text('. "$here/bundle.env"\n')
-    assert shell.text("run.sh") == '. "$here/bundle.env"\n'
+    assert sent.text("run.sh") == '. "$here/bundle.env"\n'
 
 
 def test_a_library_that_does_not_exist_is_an_error(folder: Path) -> None:
     (folder / "run.sh").write_text(". ./missing.sh\n")
     with pytest.raises(FileNotFoundError):
-        shell.text("run.sh")
+        sent.text("run.sh")
 
 
 def test_an_argv_is_one_text_and_the_arguments() -> None:
-    assert shell.script("packages.sh", ["a b"]) == ["sh", "-c", shell.text("packages.sh"), "paddock", "a b"]
+    assert sent.script("code/packages.sh", ["a b"]) == ["sh", "-c", sent.text("code/packages.sh"), "paddock", "a b"]
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=name_of)
 def test_a_script_names_its_arguments(path: Path) -> None:
     told = "\n".join(header(path))
-    assert re.match(rf"# {re.escape(name_of(path))} - [a-z]|# {path.name} - ", told)
+    assert re.match(rf"# (\w+/)?{re.escape(path.name)} - [a-z]", told)
     arguments = re.search(r"^# Arguments: (\S+)", told, re.MULTILINE)
     assert arguments, "the comment at its beginning has no line `# Arguments:`"
     if re.fullmatch(r"[A-Z_]+", arguments.group(1)):
@@ -86,7 +86,7 @@ def test_a_library_names_the_variables_that_it_expects(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [path for path in SCRIPTS if path.is_relative_to(FOLDER)], ids=name_of)
 def test_a_script_that_reports_ends_its_report(path: Path) -> None:
-    text = shell.text(name_of(path))
+    text = sent.text(name_of(path))
     assert not re.search(r"^\s*\. \.", text, re.MULTILINE), "a library would be read from the machine's disk"
     reports = "# Output: a report" in text
     assert reports == ("exec 3>&1 1>&2" in text)

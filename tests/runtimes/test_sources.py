@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import PaddockError
-from paddock.guests.local import LocalGuest
-from paddock.recipes.code import CodeTree, Distribution, LocalCode
-from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.hermes.spec import HermesSpec
-from paddock.runtimes import codetree, sources
+from paddock.base.errors import PaddockError
+from paddock.channels.local import LocalGuest
+from paddock.kinds.code import CodeTree, Distribution, LocalCode
+from paddock.kinds.hermes.recipe import Hermes
+from paddock.kinds.hermes.spec import HermesSpec
+from paddock.runtimes.code import sources
+from paddock.runtimes.code import tree as codetree
 from runtimes.test_codetree import PYTHON, tiny
 
 WANTED = Distribution("tiny-agent", "1.2", ())

@@ -1,4 +1,4 @@
-"""How `state.sh` writes files of a state, also when the agent has planted links and pipes there."""
+"""How `state/state.sh` writes files of a state, also when the agent has planted links and pipes there."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from paddock.guests import expect
-from paddock.guests.local import LocalGuest
-from paddock.guests.report import records
+from paddock.base.process import CommandFailed
+from paddock.base.secret import Secret
+from paddock.channels import expect, records
+from paddock.channels.local import LocalGuest
+from paddock.file.agent_id import AgentId
+from paddock.file.secrets.sources import Source
+from paddock.kinds.service import ServiceSpec
+from paddock.kinds.workload import Keep, Process, SecretFile, StateFile, Workload
 from paddock.plan.agent import AgentSeen
-from paddock.process import CommandFailed
-from paddock.recipes.service.spec import ServiceSpec
-from paddock.recipes.workload import Keep, Process, SecretFile, StateFile, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.process.runtime import ForegroundProcess
-from paddock.secret import Secret
-from paddock.spec.agent_id import AgentId
-from paddock.spec.secrets import Source
 
 UID = 54321
 RUNTIME = ForegroundProcess(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from paddock.runtimes.systemd.mounts import Mounts
-from paddock.spec.machine import MountSpec
+from paddock.file.models.machine import MountSpec
+from paddock.runtimes.systemd.confine import Mounts
 
 
 def test_units_require_the_mounts_of_a_machine_made_for_the_agent() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.guests.report import records
-from paddock.process import run
-from paddock.recipes.workload import Paths
+from paddock.base.process import run
+from paddock.channels import records
+from paddock.kinds.workload import Paths
 from paddock.runtimes import machine
 
 

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 import httpx
 
-from pvebox.access import AclEntry, Token, User
-from pvebox.assembly import memory_cluster
-from pvebox.cluster import Cluster
-from pvebox.faults import Faults, Rule, install
-from pvebox.http import HttpApi
-from pvebox.tasks import Task
+from pvebox.access.accounts import AclEntry, Token, User
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.cluster.cluster import Cluster
+from pvebox.cluster.faults import Faults, Rule, install
+from pvebox.cluster.tasks import Task
+from pvebox.server.http import HttpApi
 
 Json = Any
 TEMPLATE = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"

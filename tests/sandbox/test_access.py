@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pvebox.access import Access, AclEntry, Group, Pool, Token, User
-from pvebox.errors import CredentialsError, PrivilegeError
-from pvebox.privileges import ALL
+from pvebox.access.accounts import Access, AclEntry, Group, Pool, Token, User
+from pvebox.access.privileges import ALL
+from pvebox.api.errors import CredentialsError, PrivilegeError
 
 
 @pytest.fixture

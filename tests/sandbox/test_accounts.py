@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.access import AclEntry, Token, User
-from pvebox.accesslines import access_lines, apply_access_lines
-from pvebox.assembly import memory_cluster
-from pvebox.console import Console
+from pvebox.access.accounts import AclEntry, Token, User
+from pvebox.access.lines import access_lines, apply_access_lines
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.console.console import Console
 from sandbox.inprocess import Api, Json
 
 ROOT = "root@pam!sandbox"

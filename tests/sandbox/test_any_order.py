@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from levels import by_level
-from pvebox.disks import every_volume
-from pvebox.errors import INTERNAL
-from pvebox.routes import api as table
+from pvebox.api.errors import INTERNAL
+from pvebox.api.routes import api as table
+from pvebox.guests.disks import every_volume
 from sandbox.inprocess import TEMPLATE, Api
 
 VMIDS = st.integers(100, 104)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pvebox.storage import Storage, StorageType
+from pvebox.guests.storage import Storage, StorageType
 from sandbox.inprocess import Api
 
 Json = Any

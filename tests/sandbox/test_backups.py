@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pvebox.errors import OperationError
-from pvebox.memory import MemoryRuntime
-from pvebox.runtime import ArchiveOrder, Say
-from pvebox.storage import Storage, StorageType
-from pvebox.tasks import Task
+from pvebox.api.errors import OperationError
+from pvebox.cluster.tasks import Task
+from pvebox.guests.storage import Storage, StorageType
+from pvebox.runtime.contract import ArchiveOrder, Say
+from pvebox.runtime.memory import MemoryRuntime
 from sandbox.inprocess import Api
 
 Json = Any

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pvebox.assembly import memory_cluster
-from pvebox.cluster import Cluster
-from pvebox.console import Console
-from pvebox.fixture import default_fixture
-from pvebox.hamanager import HaManager
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.cluster.cluster import Cluster
+from pvebox.cluster.fixture import default_fixture
+from pvebox.cluster.hamanager import HaManager
+from pvebox.console.console import Console
 from sandbox.inprocess import Api
 
 ROOT = "root@pam!sandbox"

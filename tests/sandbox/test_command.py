@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pvebox import main
-from pvebox.stage import free_port
+from pvebox.standins.stage import free_port
 
 VERBS = ["serve", "up", "down", "reset", "clean", "status", "token", "root", "fault", "logs", "probe"]
 NAMES = ["pvebox", "paddock sandbox"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pvebox import config as ct
+from pvebox.guests import config as ct
 
 TEXT = """\
 #line1

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.assembly import memory_cluster
-from pvebox.downloads import fetch
-from pvebox.errors import OperationError
-from pvebox.fixture import default_fixture
-from pvebox.tasks import Task, Upid
+from pvebox.api.errors import OperationError
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.cluster.fixture import default_fixture
+from pvebox.cluster.tasks import Task, Upid
+from pvebox.guests.downloads import fetch
 from sandbox.inprocess import Api
 
 CONTENT = b"a template"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.console import Console
-from pvebox.errors import SandboxError
-from pvebox.faults import Rule
-from pvebox.http import ABORT
+from pvebox.api.errors import SandboxError
+from pvebox.cluster.faults import Rule
+from pvebox.console.console import Console
+from pvebox.server.http import ABORT
 from sandbox.inprocess import TEMPLATE, Api
 
 

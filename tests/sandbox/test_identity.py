@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.access import AclEntry, Group
-from pvebox.certificates import CertificateInfo, ensure_certificates
-from pvebox.console import Console
+from pvebox.access.accounts import AclEntry, Group
+from pvebox.console.console import Console
+from pvebox.server.certificates import CertificateInfo, ensure_certificates
 from sandbox.inprocess import Api
 
 DAILY, ROOT = "pooled@pve!daily", "root@pam!sandbox"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pvebox import calendarevent
-from pvebox.assembly import memory_cluster
-from pvebox.schema import FormatError
+from pvebox.api.schema import FormatError
+from pvebox.backups import calendar
+from pvebox.cluster.assembly import memory_cluster
 from sandbox.inprocess import Api, Json
 
 ROOT = "root@pam!sandbox"
@@ -52,13 +52,13 @@ def root(api: Api, method: str, path: str, /, **params: Json) -> Json:
     ],
 )
 def test_the_next_event_is_the_first_after_a_time(text: str, expected: str) -> None:
-    found = calendarevent.parse(text).next_after(NOW.timestamp())
+    found = calendar.parse(text).next_after(NOW.timestamp())
     assert found is not None
     assert str(datetime.fromtimestamp(found)) == expected
 
 
 def test_an_event_in_the_past_never_comes_again() -> None:
-    assert calendarevent.parse("2015-10-21").next_after(NOW.timestamp()) is None
+    assert calendar.parse("2015-10-21").next_after(NOW.timestamp()) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_event_in_the_past_never_comes_again() -> None:
 )
 def test_a_wrong_event_is_rejected(text: str) -> None:
     with pytest.raises(FormatError, match="invalid calendar event"):
-        calendarevent.parse(text)
+        calendar.parse(text)
 
 
 def test_a_job_is_kept_with_its_next_run(api: Api) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.runtime import Archive, ContainerSpec, Unpacked
-from pvebox.tasks import Task
+from pvebox.cluster.tasks import Task
+from pvebox.runtime.contract import Archive, ContainerSpec, Unpacked
 from sandbox.inprocess import TEMPLATE, Api
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pvebox.configstore import LOCK_TIMEOUT
-from pvebox.runtime import Archive, ContainerSpec, Unpacked
-from pvebox.tasks import Task
+from pvebox.cluster.tasks import Task
+from pvebox.guests.configstore import LOCK_TIMEOUT
+from pvebox.runtime.contract import Archive, ContainerSpec, Unpacked
 from sandbox.inprocess import TEMPLATE, Api
 
 CT = "/nodes/pve/lxc/500"

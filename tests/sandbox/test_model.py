@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pvebox.model import UNKNOWN, answer, chunks, delay_seconds, pause_seconds, serve
+from pvebox.standins.model import UNKNOWN, answer, chunks, delay_seconds, pause_seconds, serve
 
 Json = dict[str, Any]
 
@@ -258,7 +258,7 @@ def test_the_log_has_each_answered_prompt_with_its_time(tmp_path: Path) -> None:
 
 def test_the_model_runs_as_a_program_until_sigterm(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-test\n")
-    command = [sys.executable, "-m", "pvebox.model", "--port", "0", "--key-file", str(tmp_path / "key")]
+    command = [sys.executable, "-m", "pvebox.standins.model", "--port", "0", "--key-file", str(tmp_path / "key")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -271,7 +271,7 @@ def test_the_model_runs_as_a_program_until_sigterm(tmp_path: Path) -> None:
 
 
 def test_a_key_file_that_is_absent_is_reported(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pvebox.model", "--key-file", str(tmp_path / "absent")]
+    command = [sys.executable, "-m", "pvebox.standins.model", "--key-file", str(tmp_path / "absent")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 2
     assert f"{tmp_path}/absent cannot be read: No such file or directory" in done.stderr
@@ -280,7 +280,7 @@ def test_a_key_file_that_is_absent_is_reported(tmp_path: Path) -> None:
 def test_a_port_in_use_is_reported_with_its_number() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "pvebox.model", "--port", port]
+        command = [sys.executable, "-m", "pvebox.standins.model", "--port", port]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr

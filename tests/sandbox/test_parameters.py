@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from pvebox.http import HttpApi
-from pvebox.routes import api as table
+from pvebox.api.routes import api as table
+from pvebox.server.http import HttpApi
 from sandbox.inprocess import Api
 
 TOKEN = "root@pam!sandbox"

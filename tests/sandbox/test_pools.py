@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.console import Console
-from pvebox.runtime import Archive, ContainerSpec, Unpacked
-from pvebox.shell import CommandResult
-from pvebox.tasks import Task
+from pvebox.cluster.tasks import Task
+from pvebox.console.console import Console
+from pvebox.console.shell import CommandResult
+from pvebox.runtime.contract import Archive, ContainerSpec, Unpacked
 from sandbox.inprocess import TEMPLATE, Api, Json
 
 CARD = "name=eth0,bridge=intra01"

@@ -14,8 +14,8 @@ from urllib.parse import quote
 import pytest
 
 import pvebox
-from pvebox.assembly import memory_cluster
-from pvebox.command import make_parser
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.console.command import make_parser
 from sandbox.inprocess import Api
 
 README = Path(pvebox.__file__).with_name("README.md")

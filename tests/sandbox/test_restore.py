@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pvebox.storage import Storage, StorageType
-from pvebox.tasks import Task
+from pvebox.cluster.tasks import Task
+from pvebox.guests.storage import Storage, StorageType
 from sandbox.inprocess import Api
 
 Json = Any

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pvebox.runtime import Volume, VolumeRef
-from pvebox.saved import SavedDict, SaveFile
+from pvebox.runtime.contract import Volume, VolumeRef
+from pvebox.server.saved import SavedDict, SaveFile
 
 
 @pytest.fixture

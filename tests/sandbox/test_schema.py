@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pvebox import formats
-from pvebox.errors import ParameterError
-from pvebox.options import MOUNT_POINT, NETWORK, SETTABLE
-from pvebox.schema import Prop, parse_property_string, print_property_string, verify
+from pvebox.api import formats
+from pvebox.api.errors import ParameterError
+from pvebox.api.schema import Prop, parse_property_string, print_property_string, verify
+from pvebox.guests.options import MOUNT_POINT, NETWORK, SETTABLE
 
 
 def errors_of(values: dict[str, object]) -> dict[str, str]:

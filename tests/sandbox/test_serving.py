@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from pvebox import main
-from pvebox.background import KEY_HEADER
+from pvebox.server.background import KEY_HEADER
 
 Ready = dict[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pvebox.errors import SandboxError
-from pvebox.shell import run_lines
+from pvebox.api.errors import SandboxError
+from pvebox.console.shell import run_lines
 
 WORK = """\
 # hermes: add /srv/data to machine 101 (Proxmox allows bind mounts only to root, not to a token)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.runtime import VolumeRef
+from pvebox.runtime.contract import VolumeRef
 from sandbox.inprocess import Api
 
 PET, CATTLE = "/nodes/pve/lxc/500", "/nodes/pve/lxc/505"

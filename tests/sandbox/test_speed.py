@@ -20,12 +20,12 @@ from typing import Any
 import httpx
 import pytest
 
-import pvebox.endpoints  # noqa: F401 - fills the table of methods
-from pvebox.access import AclEntry
-from pvebox.assembly import memory_cluster
-from pvebox.cluster import Cluster
-from pvebox.fixture import DEFAULT_TEMPLATE
-from pvebox.routes import api
+import pvebox.methods  # noqa: F401 - fills the table of methods
+from pvebox.access.accounts import AclEntry
+from pvebox.api.routes import api
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.cluster.cluster import Cluster
+from pvebox.cluster.fixture import DEFAULT_TEMPLATE
 
 FEW, MANY = 50, 200
 NODE = "/nodes/pve"

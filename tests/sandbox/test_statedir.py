@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pvebox import statedir
-from pvebox.clean import clean
-from pvebox.errors import SandboxError
+from pvebox.api.errors import SandboxError
+from pvebox.server import statedir
+from pvebox.server.clean import clean
 
 
 def test_a_directory_with_other_files_is_neither_used_nor_deleted(tmp_path: Path) -> None:

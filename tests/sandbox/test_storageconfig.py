@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.assembly import memory_cluster
+from pvebox.cluster.assembly import memory_cluster
 from sandbox.inprocess import Api, Json
 
 ROOT = "root@pam!sandbox"

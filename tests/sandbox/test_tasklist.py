@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pvebox.errors import OperationError
-from pvebox.tasks import Task
+from pvebox.api.errors import OperationError
+from pvebox.cluster.tasks import Task
 from sandbox.inprocess import Api
 
 OWN = "paddock@pve!deploy"

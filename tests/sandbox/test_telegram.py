@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pvebox.telegram import serve
+from pvebox.standins.telegram import serve
 
 TOKEN = "110201543:AAH-of-a-bot"
 

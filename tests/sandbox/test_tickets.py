@@ -10,9 +10,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from pvebox import tickets
-from pvebox.assembly import memory_cluster
-from pvebox.console import Console
+from pvebox.access import tickets
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.console.console import Console
 from sandbox.inprocess import Api, Json
 
 PASSWORD = "correct horse"

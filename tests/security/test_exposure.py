@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from cases import DATA, agrees, read_case
-from paddock.process import run
+from paddock.base.process import run
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 

@@ -22,7 +22,7 @@ import zstandard
 from cli.conftest import Paddock
 from cli.conftest import node as node
 from levels import LEVEL
-from paddock.places.proxmox.errors import BadParameters
+from paddock.places.proxmox.api.errors import BadParameters
 from places.node import BASE, DEPLOYER, Node
 from security.canaries import Canaries
 from security.channels import PERSON, Archives, Channel, Files, Options, Processes, Told, open_to_others, table, watched

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import BadInput, PaddockError
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.survey import connect, who
-from paddock.places.proxmox.tls import context, presented
-from paddock.secret import Secret
+from paddock.base.errors import BadInput, PaddockError
+from paddock.base.secret import Secret
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.api.tls import context, presented
+from paddock.places.proxmox.node.survey import connect, who
 from pvebox import main
 from security.tls_server import make_certificate, serving
 from sshd import free_port

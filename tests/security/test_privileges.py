@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 
 from cases import DATA, agrees, read_case
-from paddock.errors import PaddockError
-from paddock.places.proxmox import access
-from paddock.places.proxmox.survey import who
-from paddock.run import backup as backups
-from paddock.run.verbs import cycle, up
+from paddock.base.errors import PaddockError
+from paddock.core.converge import cycle, up
+from paddock.places.proxmox.access import roles
+from paddock.places.proxmox.node.survey import who
+from paddock.verbs import backup as backups
 from places.conftest import node as node
 from places.node import Node, PaperAgent
 from places.test_doctor import WORKER
@@ -78,7 +78,7 @@ def ready(node: Node, way: Way) -> None:
     Before there is a file, it gets those with which it looks.
     """
     if way.verb == "init":
-        commands = [*access.role_commands(access.looking()), *access.acl_commands(access.looking(), WORKER)]
+        commands = [*roles.role_commands(roles.looking()), *roles.acl_commands(roles.looking(), WORKER)]
     else:
         commands = [line for line in node.agent(token=WORKER, **way.file).examine()[1] if line.startswith("pveum")]
     for line in commands:
@@ -90,7 +90,7 @@ def ready(node: Node, way: Way) -> None:
 
 def told(node: Node, way: Way, role: str, privilege: str) -> dict[str, str]:
     """Take a privilege out of a role; return the verb that fails and what it says."""
-    left = [each for each in access._ROLES[role] if each != privilege]
+    left = [each for each in roles._ROLES[role] if each != privilege]
     node.root("pveum", "role", "modify", role, "--privs", " ".join(left))
     verb = "doctor" if privilege == ONLY_DOCTOR else way.verb
     agent = node.agent(token=WORKER, **way.file)
@@ -101,16 +101,16 @@ def told(node: Node, way: Way, role: str, privilege: str) -> dict[str, str]:
     return {"verb": verb, "says": caught.value.message}
 
 
-@pytest.mark.parametrize("role", access._ROLES)
+@pytest.mark.parametrize("role", roles._ROLES)
 def test_a_verb_fails_without_each_privilege_and_names_it(bare: Node, role: str) -> None:
     way = WAYS.get(role, Way(PLAIN))
     ready(bare, way)
-    for privilege in access._ROLES[role]:
+    for privilege in roles._ROLES[role]:
         found = told(bare, way, role, privilege)
         assert privilege in found["says"]
         assert agrees(GOLDEN, read_case(GOLDEN), f"{role} {privilege}", found)
     # With all of them the verb works; otherwise the table could show the lack of something else.
-    bare.root("pveum", "role", "modify", role, "--privs", " ".join(access._ROLES[role]))
+    bare.root("pveum", "role", "modify", role, "--privs", " ".join(roles._ROLES[role]))
     agent = bare.agent(token=WORKER, **way.file)
     assert way.verb == "init" or agent.examine()[1] == []
     if "base" not in way.file:  # nothing is downloaded here
@@ -119,14 +119,14 @@ def test_a_verb_fails_without_each_privilege_and_names_it(bare: Node, role: str)
 
 def test_the_table_has_a_row_for_each_privilege(show_table: Callable[[str], None]) -> None:
     rows = read_case(GOLDEN)
-    assert list(rows) == [f"{role} {privilege}" for role, found in access._ROLES.items() for privilege in found]
+    assert list(rows) == [f"{role} {privilege}" for role, found in roles._ROLES.items() for privilege in found]
     show_table("\n".join(f"{name:38} {row['verb']:7} {row['says']}" for name, row in rows.items()))
 
 
 def test_a_privilege_that_no_verb_needs_is_found(bare: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test of the table itself."""
     role = "PaddockPetSetup"
-    monkeypatch.setitem(access._ROLES, role, (*access._ROLES[role], "VM.Snapshot"))
+    monkeypatch.setitem(roles._ROLES, role, (*roles._ROLES[role], "VM.Snapshot"))
     ready(bare, WAYS[role])
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         told(bare, WAYS[role], role, "VM.Snapshot")

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from paddock.errors import PaddockError
-from paddock.places.proxmox import tls
-from paddock.places.proxmox.client import Client
-from paddock.secret import Secret
+from paddock.base.errors import PaddockError
+from paddock.base.secret import Secret
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
 from security.tls_server import Certificate, TlsServer, make_certificate, serving
 
 TOKEN: Final = "ops@pve!auto=canary-of-the-token"

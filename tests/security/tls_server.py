@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from paddock.process import run
+from paddock.base.process import run
 
 LOCALHOST: Final = "DNS:localhost,IP:127.0.0.1"
 _VERSION: Final = b'{"data":{"version":"9.2.11"}}'

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pvebox.model import serve
+from pvebox.standins.model import serve
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.errors import PaddockError
-from paddock.places.proxmox.tls import presented
+from paddock.base.errors import PaddockError
+from paddock.file.secrets.files import Store
+from paddock.places.proxmox.api.tls import presented
 from paddock.setup.conduct import converse
-from paddock.setup.result import write_result
-from paddock.spec.agefile import Store
+from paddock.setup.files import write_result
 from setup.conftest import Offers
 from setup.scripted import conversation
 

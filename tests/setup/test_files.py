@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.errors import BadInput
+from paddock.base.errors import BadInput
 from paddock.setup.files import PRIVATE, NewFile, write_together
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from paddock.setup.conduct import converse
-from paddock.setup.result import write_result
-from pvebox.fixture import default_fixture
+from paddock.setup.files import write_result
+from pvebox.cluster.fixture import default_fixture
 from setup.conftest import pvebox
 from setup.scripted import conversation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.errors import BadInput
+from paddock.base.errors import BadInput
 from paddock.setup.questions import Choice, Question, Stopped, as_it_is
 from setup.scripted import conversation
 

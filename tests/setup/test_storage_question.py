@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.places.proxmox.offers import NodeOffer, Storage, storages
+from paddock.places.proxmox.node.survey import NodeOffer, Storage, storages
 from paddock.setup.answers import AGENT, Answers, Base, Model, OnNode
 from paddock.setup.node import _storage
 from paddock.setup.render import render

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from live.node import Node
+from paddock.base.process import run
 from paddock.demo import FACT, QUESTION
-from paddock.process import run
 
 UP, UNCHANGED = "hermes: up and working\n", "hermes: nothing to do, and healthy\n"
 MEMORY = "home/.hermes/memories/MEMORY.md"  # below the top of the state

@@ -10,7 +10,7 @@ import pytest
 from agent.installed import install_code
 from live.node import Node
 from paddock.demo import FACT, QUESTION, Stage, process_stage, running_agent
-from pvebox.stage import stage_folder
+from pvebox.standins.stage import stage_folder
 from stories.story import MEMORY, written
 
 pytestmark = pytest.mark.agent

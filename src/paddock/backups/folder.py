@@ -15,22 +15,18 @@ from tempfile import mkstemp
 from types import UnionType
 from typing import IO, Any, Final, cast
 
-from paddock import bounded, clock
-from paddock.backups import UNFINISHED, Backup, NotProven, name_at, time_of
-from paddock.backups.drills import LONGEST as LONGEST_DRILL
-from paddock.backups.drills import Drill
+from paddock.backups.contract import LONGEST as LONGEST_DRILL
+from paddock.backups.contract import UNFINISHED, Backup, Drill, NotProven, name_at, time_of
+from paddock.backups.history import from_json, hash_of
 from paddock.backups.sealing import opened, seal
 from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
-from paddock.backups.signing import Signatures
-from paddock.backups.statement import proof_of, statement
-from paddock.backups.texts import from_json, hash_of
-from paddock.backups.trust import judged
+from paddock.backups.signing import Signatures, judged, proof_of, statement
 from paddock.backups.verified import Verified
-from paddock.diskfull import DiskFull, is_full
-from paddock.errors import BadInput, PaddockError, Refused
-from paddock.frozen import frozen
-from paddock.spec.agefile import identities
-from paddock.spec.private import write_private
+from paddock.base import bounded, clock
+from paddock.base.computer import write_private
+from paddock.base.errors import BadInput, DiskFull, PaddockError, Refused, is_full
+from paddock.base.frozen import frozen
+from paddock.file.secrets.files import identities
 
 _LONGEST_DESCRIPTION: Final = 1 << 20
 _MOST_DESCRIPTIONS: Final = 64 << 20  # bytes of all of them; other accounts may have filled the folder

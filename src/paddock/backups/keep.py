@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from paddock.backups import UPGRADE, Backup
-from paddock.spec.backup import KeepSpec
+from paddock.backups.contract import UPGRADE, Backup
+from paddock.file.models.backup import KeepSpec
 
 Period = Callable[[datetime], tuple[int, ...]]
 

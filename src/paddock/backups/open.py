@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from paddock.backups import Destination
+from paddock.backups.contract import Destination
 from paddock.backups.folder import FolderDestination
 from paddock.backups.signing import Signatures
-from paddock.spec.agent_id import AgentId
-from paddock.spec.backup import BackupSpec
+from paddock.file.agent_id import AgentId
+from paddock.file.models.backup import BackupSpec
 
 
 def destination_for(

@@ -12,23 +12,19 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import IO, Any, Final, cast
 
-from paddock import bounded, clock
-from paddock.backups import UNFINISHED, Backup, NotProven, name_at, time_of
-from paddock.backups.drills import LONGEST as LONGEST_DRILL
-from paddock.backups.drills import Drill
-from paddock.backups.repository import Repository
-from paddock.backups.restic_failures import NoRepository
+from paddock.backups.contract import LONGEST as LONGEST_DRILL
+from paddock.backups.contract import UNFINISHED, Backup, Drill, NotProven, name_at, time_of
+from paddock.backups.history import from_json, hash_of, within
+from paddock.backups.repository import NoRepository, Repository
 from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
-from paddock.backups.signing import Signatures
-from paddock.backups.statement import proof_of, statement
-from paddock.backups.texts import from_json, hash_of, within
-from paddock.backups.trust import judged
+from paddock.backups.signing import Signatures, judged, proof_of, statement
 from paddock.backups.verified import Incomplete, Verified
-from paddock.errors import PaddockError
-from paddock.frozen import frozen
-from paddock.process import Pipes
-from paddock.spec.agent_id import AgentId
-from paddock.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manifest
+from paddock.base import bounded, clock
+from paddock.base.errors import PaddockError
+from paddock.base.frozen import frozen
+from paddock.base.process import Pipes
+from paddock.file.agent_id import AgentId
+from paddock.onboard.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manifest
 
 _COMPLETE: Final = "complete"
 _DRILL: Final = "drill"

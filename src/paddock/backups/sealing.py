@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
-from paddock.errors import PaddockError
-from paddock.spec.agefile import identities
+from paddock.base.errors import PaddockError
+from paddock.file.secrets.files import identities
 
 # pyrage and zstandard are imported where they are used: few commands need them.
 

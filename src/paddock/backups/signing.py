@@ -1,18 +1,22 @@
-"""Sign what is said about a backup with an ssh key, and find out who signed it. `ssh-keygen` does both."""
+"""Who made a backup: what is said about it is signed with an ssh key, and only backups that count are used."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from paddock import process
-from paddock.backups import NotProven
-from paddock.errors import BadInput
-from paddock.frozen import frozen
-from paddock.process import Result
-from paddock.visible import one_line
+from paddock.backups.contract import Backup, Distrust, NotProven, Proof
+from paddock.backups.verified import described
+from paddock.base import bounded, process
+from paddock.base.errors import BadInput
+from paddock.base.frozen import frozen
+from paddock.base.process import Result
+from paddock.base.text import one_line
+from paddock.onboard.stream.layout import Json
 
 NAMESPACE: Final = "paddock-backup"  # a signature for something else, such as a commit, does not count
 LONGEST: Final = 64 << 10  # bytes of a signature
@@ -77,3 +81,41 @@ def _keygen(what: str, *arguments: str, stdin: bytes = b"") -> Result:
 def _reason(done: Result) -> str:
     lines = [line for line in (done.err or done.out).split("\n") if line.strip()]
     return one_line(lines[-1] if lines else f"ssh-keygen ended with {done.code}", 200)
+
+
+def statement(manifest: Json, name: str, manifest_hash: str, texts_hash: str) -> Json:
+    """Return what is said about a backup: whose it is, and hashes that stand for everything in it."""
+    return {**described(manifest), "backup": name, "manifest": manifest_hash, "texts": texts_hash}
+
+
+def proof_of(backup: Backup, content: bytes, by: str) -> Backup:
+    """Return a backup with what was signed about it. Raise if that is about another backup."""
+    try:
+        said = bounded.parsed(content)
+        proof = Proof(by, str(said["manifest"]), str(said["texts"]))
+        other = (said["backup"], said["agent"]) != (backup.name, backup.about["agent"])
+    except (ValueError, KeyError, TypeError):
+        raise NotProven(f"what {by} has signed is not about a backup") from None
+    if other:
+        raise NotProven(f"what {by} has signed is about another backup")
+    return replace(backup, about={**backup.about, **said}, proof=proof)
+
+
+def judged(listed: Sequence[Backup], *, encrypts: bool, verifies: bool) -> list[Backup]:
+    """Return the backups. Those that are less than a backup from before them say why they do not count.
+
+    Who can write to a destination can add files there. Only the owner of a key could have gone on with encrypted or
+    signed backups, so a later one that is neither is somebody else's, or made without that part of the file.
+    """
+    found = sorted(listed, key=lambda each: each.made)
+    encrypted = next((each for each in found if each.encrypted), None) if encrypts else None
+    signed = next((each for each in found if each.signed), None) if verifies else None
+    return [replace(each, distrust=_distrust(each, encrypted, signed)) for each in found]
+
+
+def _distrust(backup: Backup, encrypted: Backup | None, signed: Backup | None) -> Distrust | None:
+    if encrypted and not backup.encrypted and backup.made > encrypted.made:
+        return Distrust(f"it is not encrypted, and an older one, {encrypted.name}, is", final=True)
+    if signed and not backup.signed and backup.made > signed.made:
+        return Distrust(f"it is not signed, and an older one, {signed.name}, is", final=False)
+    return None

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from queue import Queue
 from typing import IO, Any, Final, cast
 
-from paddock.backups.texts import Taken
-from paddock.errors import PaddockError
-from paddock.stream import reading
-from paddock.stream.layout import BLOCK, BadStream, Json
+from paddock.backups.history import Taken
+from paddock.base.errors import PaddockError
+from paddock.onboard.stream import reading
+from paddock.onboard.stream.layout import BLOCK, BadStream, Json
 
 UNLIMITED: Final = 1 << 62
 _WAITING: Final = 8  # blocks that were read and not verified yet

@@ -1,4 +1,4 @@
-"""The command line. Each verb is a small module that parses arguments, calls `run/` and prints the result."""
+"""The command line. Each verb is a small module that parses arguments, calls `verbs/` and prints the result."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn
 
 import typer
 
-from paddock import __version__, process
-from paddock.diskfull import disk_full_error, is_full
-from paddock.errors import Exit, PaddockError
+from paddock import __version__
+from paddock.base import process
+from paddock.base.errors import Exit, PaddockError, disk_full_error, is_full
 
 _EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 failed, 2 bad input, 3 changes pending (plan --exit-code), 4 needs a person."
@@ -76,7 +76,7 @@ def import_verbs(asked: str | None = None) -> None:
 def main() -> None:
     """Run the command line. Every error is printed as a message with an exit code, without a traceback."""
     import_verbs(next((word for word in sys.argv[1:] if not word.startswith("-")), None))
-    from paddock.secret import MaskedStream
+    from paddock.base.secret import MaskedStream
 
     # The handlers raise, so that `finally` blocks end the processes that were started.
     for number, handler in ((signal.SIGINT, _interrupted), (signal.SIGTERM, _ended), (signal.SIGHUP, _ended)):

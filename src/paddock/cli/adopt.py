@@ -70,13 +70,12 @@ def adopt(
 
     With --from, copy an existing install into a new state. The install itself is left as it is.
     """
+    from paddock.base.errors import BadInput
     from paddock.cli.moving import move
     from paddock.cli.session import changing, looking
-    from paddock.errors import BadInput
-    from paddock.plan.machine import AdoptTarget
-    from paddock.plan.show import as_text
-    from paddock.run import adopt as work
-    from paddock.spec import rewrite
+    from paddock.file import edit
+    from paddock.plan.step import AdoptTarget, as_text
+    from paddock.verbs import adopt as work
 
     yes = yes and not dry_run
     if origin is not None:
@@ -96,11 +95,11 @@ def adopt(
     target = AdoptTarget(vmid, state)
     with looking(file, [agent], sets) as agents:
         said = work.describe(agents[0], target).said
-    as_it_is = [*(sets or ()), *rewrite.as_assignments(agent, said)]
+    as_it_is = [*(sets or ()), *edit.as_assignments(agent, said)]
     with looking(file, [agent], as_it_is) as agents:
         planned = work.plan(agents[0], target, looked=looked)
     if said and not planned.refusals:
-        print(rewrite.as_text(agent, said), end="")
+        print(edit.as_text(agent, said), end="")
     print(as_text(planned, {}), file=sys.stderr)
     if not yes and not planned.refusals:
         print(
@@ -111,5 +110,5 @@ def adopt(
     with changing("adopt", file, [agent], sets=as_it_is) as agents:
         if said and not planned.refusals:
             # Write the file before marking the container. Without these keys the next `up` would change the machine.
-            print(f"wrote {rewrite.write_into(file, agent, said).path}", file=sys.stderr)
+            print(f"wrote {edit.write_into(file, agent, said).path}", file=sys.stderr)
         print(work.adopt(agents[0], target, looked=looked))

@@ -21,8 +21,8 @@ def approve(
     Every verb that would run a command asks for those that are new to your account. Without a terminal it cannot ask.
     """
     from paddock.cli.session import approved, show
-    from paddock.recipes import load
-    from paddock.run import approval
+    from paddock.core import approval
+    from paddock.kinds import load
 
     loaded = load(*file, sets=sets or ())
     new = approval.unapproved(loaded)

@@ -21,11 +21,11 @@ def ask(
     ] = False,
 ) -> None:
     """Send a prompt to a running agent and print the answer. Each call starts a new conversation."""
+    from paddock.base.errors import PaddockError
+    from paddock.base.text import one_line
     from paddock.cli.session import looking
-    from paddock.errors import PaddockError
-    from paddock.run.dialogue import ask_streaming
-    from paddock.run.prompt import ask_agent
-    from paddock.visible import one_line
+    from paddock.core.ask import ask_agent
+    from paddock.verbs.dialogue import ask_streaming
 
     with looking(file, [agent], sets) as agents:
         if stream:

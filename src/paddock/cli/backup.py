@@ -30,8 +30,8 @@ def make(
 ) -> None:
     """Back up the state of agents to where the file says. The agents run on, unless Proxmox makes the backup."""
     from paddock.cli.session import changing
-    from paddock.run import backup
-    from paddock.run.parallel import each
+    from paddock.core.parallel import each
+    from paddock.verbs import backup
 
     with changing("backup", file, agents, jobs, sets) as found:
         wanted = backup.with_backups(found, named=bool(agents))
@@ -42,8 +42,8 @@ def make(
 def show(agents: Agents = None, file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
     """List the backups of agents, the oldest first."""
     from paddock.cli.session import looking
-    from paddock.run import backup
-    from paddock.run.table import columns
+    from paddock.show.table import columns
+    from paddock.verbs import backup
 
     with looking(file, agents, sets) as found:
         rows = [row for agent in backup.with_backups(found, named=bool(agents)) for row in backup.listed(agent)]
@@ -64,7 +64,7 @@ def check(
 ) -> None:
     """Read a backup back completely and compare each file with the manifest."""
     from paddock.cli.session import changing
-    from paddock.run import backup
+    from paddock.verbs import backup
 
     with changing("backup-check", file, [agent], sets=sets) as found:
         print(backup.check_backup(found[0], which))
@@ -79,7 +79,7 @@ def prune(
 ) -> None:
     """Remove the backups that `backup.keep` does not keep."""
     from paddock.cli.session import changing
-    from paddock.run import backup
+    from paddock.verbs import backup
 
     with changing("backup-prune", file, agents, sets=sets) as found:
         for agent in backup.with_backups(found, named=bool(agents)):

@@ -24,9 +24,9 @@ def chat(
     sets: Sets = None,
 ) -> None:
     """Talk to a running agent. Ctrl-C stops an answer; Ctrl-D or /quit ends. Without a terminal, stdin is read."""
+    from paddock.base.errors import BadInput
     from paddock.cli.session import looking
-    from paddock.errors import BadInput
-    from paddock.run.dialogue import talk
+    from paddock.verbs.dialogue import talk
 
     if session is not None and newest:
         raise BadInput("--session and --continue are two ways to choose a session; keep one")
@@ -44,7 +44,7 @@ def sessions(
 ) -> None:
     """List the conversations that an agent keeps, the newest first, without those of `ask` and `verify`."""
     from paddock.cli.session import looking
-    from paddock.run.sessions import as_data, newest, table
+    from paddock.verbs.chat import as_data, newest, table
 
     with looking(file, [agent], sets) as agents:
         found = newest(agents[0], lines)

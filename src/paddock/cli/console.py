@@ -7,16 +7,16 @@ import sys
 
 import typer
 
+from paddock.base.errors import Exit
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
-from paddock.errors import Exit
 
 
 @verb("paddock console | ssh root@node sh")
 def console(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, as_json: Json = False) -> None:
     """Print the commands that only root can run, to paste into the node's shell."""
     from paddock.cli.session import looking
-    from paddock.run.person import script
+    from paddock.verbs.outputs import script
 
     with looking(file, only, sets) as agents:
         found = {agent.name: script(agent) for agent in agents}

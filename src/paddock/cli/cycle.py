@@ -19,8 +19,8 @@ def cycle(
 ) -> None:
     """Recreate the machines of agents and keep their state."""
     from paddock.cli.session import changing
-    from paddock.run import verbs
-    from paddock.run.parallel import each
+    from paddock.core import converge
+    from paddock.core.parallel import each
 
     with changing("cycle", file, only, jobs, sets, patient=not no_wait) as agents:
-        print("\n".join(each(agents, jobs, partial(verbs.cycle, looked=looked))))
+        print("\n".join(each(agents, jobs, partial(converge.cycle, looked=looked))))

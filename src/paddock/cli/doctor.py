@@ -6,16 +6,16 @@ import json
 
 import typer
 
+from paddock.base.errors import Exit
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Json, Sets
-from paddock.errors import Exit
 
 
 @verb("paddock doctor")
 def doctor(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
     """Check access to the places, and print commands that grant missing privileges to the API token."""
     from paddock.cli.session import looking
-    from paddock.run.doctor import as_text, examine
+    from paddock.verbs.doctor import as_text, examine
 
     with looking(file, None, sets) as agents:
         reports = examine(agents)

@@ -14,8 +14,8 @@ def down(
 ) -> None:
     """Stop agents and remove their machines, except hosts. Their state is kept."""
     from paddock.cli.session import changing
-    from paddock.run import verbs
-    from paddock.run.parallel import each
+    from paddock.core import converge
+    from paddock.core.parallel import each
 
     with changing("down", file, only, jobs, sets) as agents:
-        print("\n".join(each(agents, jobs, partial(verbs.down, looked=looked))))
+        print("\n".join(each(agents, jobs, partial(converge.down, looked=looked))))

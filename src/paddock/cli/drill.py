@@ -23,8 +23,8 @@ def drill(
 ) -> None:
     """Restore a backup to a throwaway copy of the agent that cannot act, have it recall a fact, and remove it."""
     from paddock.cli.session import changing
-    from paddock.plan.show import as_text
-    from paddock.run import drill as work
+    from paddock.plan.step import as_text
+    from paddock.verbs import drill as work
 
     with changing("drill", file, [agent], sets=sets) as agents:
         trial = work.Trial.of(agents[0], which, real_model=real_model)

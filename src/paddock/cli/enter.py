@@ -15,7 +15,7 @@ from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
 def shell(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     """Open a shell on the agent's machine, as the agent's user and with the agent's environment."""
     from paddock.cli.session import looking
-    from paddock.run.enter import enter
+    from paddock.verbs.enter import enter
 
     with looking(file, [agent], sets) as agents:
         raise typer.Exit(enter(agents[0], ["bash"], terminal=True))
@@ -30,7 +30,7 @@ def execute(
 ) -> None:
     """Run a program as the agent's user, with the agent's environment. Returns the program's exit code."""
     from paddock.cli.session import looking
-    from paddock.run.enter import enter
+    from paddock.verbs.enter import enter
 
     with looking(file, [agent], sets) as agents:
         raise typer.Exit(enter(agents[0], command, terminal=sys.stdin.isatty() and sys.stdout.isatty()))
@@ -46,7 +46,7 @@ def logs(
 ) -> None:
     """Print the last lines of the agent's log."""
     from paddock.cli.session import looking
-    from paddock.run.enter import show_logs
+    from paddock.verbs.enter import show_logs
 
     with looking(file, [agent], sets) as agents:
         raise typer.Exit(show_logs(agents[0], lines, follow=follow))
@@ -65,7 +65,7 @@ def forward(
 ) -> None:
     """Forward a port of the agent's machine to loopback on this machine, until Ctrl-C."""
     from paddock.cli.session import looking
-    from paddock.run.enter import forward_port
+    from paddock.verbs.enter import forward_port
 
     with looking(file, [agent], sets) as agents:
         raise typer.Exit(forward_port(agents[0], port, local))

@@ -21,15 +21,15 @@ def forget(
     ] = None,
 ) -> None:
     """Delete an agent's state for good. Asks for the agent's name. Refused while the agent is up."""
+    from paddock.base.errors import BadInput
+    from paddock.base.text import one_line
     from paddock.cli.session import changing
-    from paddock.errors import BadInput
-    from paddock.run import verbs
-    from paddock.visible import one_line
+    from paddock.core import converge
 
     with changing("forget", file, [agent], sets=sets) as agents:
-        seen, plan = verbs.plan_forget(agents[0])
+        seen, plan = converge.plan_forget(agents[0])
         for step in plan.steps:
             print(one_line(f"  - {step.title}"), file=sys.stderr)
         if plan.steps and (name or typer.prompt("This cannot be undone. Type the agent's name", err=True)) != agent:
             raise BadInput("that is not the agent's name; nothing was deleted")
-        print(verbs.forget(agents[0], plan, seen))
+        print(converge.forget(agents[0], plan, seen))

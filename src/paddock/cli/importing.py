@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from paddock.base.errors import Refused
 from paddock.cli.session import changing, looking
-from paddock.errors import Refused
-from paddock.plan.show import as_text
-from paddock.run import importing as work
+from paddock.plan.step import as_text
+from paddock.verbs import importing as work
 
 
 def import_from(

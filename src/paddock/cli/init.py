@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from paddock.base.errors import BadInput, Exit
 from paddock.cli import verb
-from paddock.errors import BadInput, Exit
 
 
 class Example(StrEnum):
@@ -124,8 +124,8 @@ def init(
 
 
 def _write_example(folder: Path, example: str, project: str | None) -> None:
-    from paddock.recipes import KINDS
-    from paddock.spec.starter import write_starter
+    from paddock.file.schema import write_starter
+    from paddock.kinds import KINDS
 
     for line in write_starter(folder, example, KINDS, project):
         print(line)
@@ -133,9 +133,8 @@ def _write_example(folder: Path, example: str, project: str | None) -> None:
 
 def _converse(folder: Path, project: str | None, given: dict[str, str], *, sandbox: bool, asks: bool) -> None:
     from paddock.setup.conduct import converse
-    from paddock.setup.questions import Conversation, Stopped
-    from paddock.setup.result import refuse_existing, write_result
-    from paddock.setup.terminal import own_terminal
+    from paddock.setup.files import refuse_existing, write_result
+    from paddock.setup.questions import Conversation, Stopped, own_terminal
 
     answered = given.keys() - _ON_ANY_NODE
     if sandbox and answered:
@@ -162,12 +161,12 @@ def _tell(line: str) -> None:
 def _prove(file: Path) -> None:
     """Run `check` and `doctor` on the new file, and end with the exit code of `doctor` if a person is needed."""
     from paddock.cli.session import looking
-    from paddock.recipes import KINDS
-    from paddock.run.doctor import as_text, examine
-    from paddock.spec import checking
+    from paddock.file import check
+    from paddock.kinds import KINDS
+    from paddock.verbs.doctor import as_text, examine
 
     _tell("\n$ paddock check")
-    print(checking.summary(checking.checked([file], (), KINDS)))
+    print(check.summary(check.checked([file], (), KINDS)))
     _tell("\n$ paddock doctor")
     with looking([file], None) as agents:
         reports = examine(agents)

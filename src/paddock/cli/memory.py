@@ -44,9 +44,9 @@ def memory(
     as_json: Json = False,
 ) -> None:
     """Show what an agent had learned when its backups were made. No backup is unpacked."""
+    from paddock.base.errors import BadInput
     from paddock.cli.session import looking
-    from paddock.errors import BadInput
-    from paddock.run import memory as work
+    from paddock.verbs import memory as work
 
     names = backups or []
     if len(names) > _NAMES[what]:

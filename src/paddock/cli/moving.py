@@ -8,13 +8,13 @@ from pathlib import Path
 
 import typer
 
+from paddock.base.errors import BadInput, Exit
 from paddock.cli.session import changing, looking
-from paddock.errors import BadInput, Exit
-from paddock.plan.show import as_text
-from paddock.recipes import load
-from paddock.run import rename as work
-from paddock.spec import rewrite
-from paddock.spec.fields import is_name
+from paddock.file import edit
+from paddock.file.models.fields import is_name
+from paddock.kinds import load
+from paddock.plan.step import as_text
+from paddock.verbs import rename as work
 
 
 def move(
@@ -54,7 +54,7 @@ def rename(former: str, name: str, files: Sequence[Path], sets: Sequence[str] | 
         return
     moved = [each.replace(f"agents.{former}.", f"agents.{name}.", 1) for each in sets or ()]
     # The file comes first: the path of the state in it makes a plain `up` refuse until the rename is finished.
-    rewritten = rewrite.rename_agent(files, former, name, {"state": {"path": path}})
+    rewritten = edit.rename_agent(files, former, name, {"state": {"path": path}})
     try:
         load(*files, sets=moved)
     except BadInput:

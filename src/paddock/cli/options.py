@@ -12,8 +12,8 @@ DEFAULT_FILE = [Path("paddock.yaml")]
 
 def agents_completion(context: typer.Context, incomplete: str) -> list[str]:
     """Return the agent names that match, for shell completion. Empty when the file is not valid."""
-    from paddock.errors import BadInput
-    from paddock.recipes import load
+    from paddock.base.errors import BadInput
+    from paddock.kinds import load
 
     try:
         agents = load(*map(Path, context.params.get("file") or DEFAULT_FILE)).spec.agents

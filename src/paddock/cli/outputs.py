@@ -34,8 +34,8 @@ def outputs(
 ) -> None:
     """Print the number, host name and address of each agent's machine."""
     from paddock.cli.session import looking
-    from paddock.run.outputs import as_env, as_terraform, as_text
-    from paddock.run.outputs import outputs as read
+    from paddock.verbs.outputs import as_env, as_terraform, as_text
+    from paddock.verbs.outputs import outputs as read
 
     with looking(file, only, sets) as agents:
         found = {agent.name: read(agent) for agent in agents}

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from paddock.base.errors import Exit
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Json, New, Only, Sets
-from paddock.errors import Exit
 
 
 @verb("paddock plan --exit-code")
@@ -27,15 +27,13 @@ def plan(
     from paddock.cli.session import looking
 
     with looking(file, only, sets, new=new, reaching=True) as agents:
-        from paddock.plan.show import as_data, as_text
-        from paddock.plan.step import Plan
-        from paddock.run import verbs
-        from paddock.run.journal import past_runs
-        from paddock.run.parallel import side_by_side
-        from paddock.run.remnants import left_over
-        from paddock.run.usual import usual_seconds
+        from paddock.core import converge
+        from paddock.core.parallel import side_by_side
+        from paddock.plan.step import Plan, as_data, as_text
+        from paddock.show.journal import past_runs, usual_seconds
+        from paddock.verbs.doctor import left_over
 
-        plans = side_by_side(agents, partial(verbs.plan, shared=True))
+        plans = side_by_side(agents, partial(converge.plan, shared=True))
         left = left_over(agents) if not only else []
     usual = usual_seconds(past_runs(20))
     if as_json:

@@ -38,8 +38,8 @@ def rename(
 
     A new name is written into the file, with the path of the state.
     """
+    from paddock.base.errors import BadInput
     from paddock.cli import moving
-    from paddock.errors import BadInput
 
     if project is not None:
         moving.move("rename", project, agents, file, sets, yes=yes)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paddock.base.errors import BadInput
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, Agent, DryRun, File, Sets
-from paddock.errors import BadInput
 
 if TYPE_CHECKING:
-    from paddock.backups import Backup
-    from paddock.run.deployment import Deployment
-    from paddock.run.proven import Known
+    from paddock.backups.contract import Backup
+    from paddock.core.deployment import Deployment
+    from paddock.verbs.backup import Known
 
 
 @verb(
@@ -50,10 +50,10 @@ def restore(
 ) -> None:
     """Put a backup in the place of an agent's state. What was there is saved first, as a backup of its own."""
     from paddock.cli.session import changing
-    from paddock.plan.show import as_text
-    from paddock.run import restore as work
-    from paddock.run.proven import known
-    from paddock.run.proven import question as doubts
+    from paddock.plan.step import as_text
+    from paddock.verbs import restore as work
+    from paddock.verbs.backup import known
+    from paddock.verbs.backup import question as doubts
 
     if undo and (which or name or dry_run or discard):
         raise BadInput("--undo takes no backup and no other option but --yes", hint=f"`paddock restore {agent} --undo`")
@@ -93,7 +93,7 @@ def _ask(question: str, *, yes: bool) -> None:
 
 def _ask_about(agent: Deployment, found: Known) -> None:
     """Ask about a backup that may be somebody else's. `--yes` does not answer this."""
-    from paddock.run.proven import expect_certain, question
+    from paddock.verbs.backup import expect_certain, question
 
     if not found.doubts:
         return
@@ -112,8 +112,8 @@ def _new_name(name: str, files: Sequence[Path], sets: Sequence[str] | None) -> s
     """Return the name of a new agent, if the file could have one of that name and does not."""
     from pydantic import TypeAdapter, ValidationError
 
-    from paddock.recipes import load
-    from paddock.spec.fields import Name
+    from paddock.file.models.fields import Name
+    from paddock.kinds import load
 
     try:
         TypeAdapter(Name).validate_python(name)
@@ -129,8 +129,8 @@ def _new_name(name: str, files: Sequence[Path], sets: Sequence[str] | None) -> s
 
 
 def _restore_as(agent: Deployment, backup: Backup, name: str, *, dry_run: bool) -> None:
-    from paddock.plan.show import as_text
-    from paddock.run import restore_as as work
+    from paddock.plan.step import as_text
+    from paddock.verbs import restore as work
 
     copy = work.copy(agent, backup, name)
     print(as_text(work.plan_as(copy), {}) if dry_run else work.restore_as(copy, backup))

@@ -18,10 +18,10 @@ def run(
     from pathlib import Path
 
     from paddock.cli.session import changing
-    from paddock.run import foreground
     from paddock.runtimes.process.supervise import supervise
+    from paddock.verbs import enter
 
     with changing("run", file, [agent], sets=sets) as agents:
-        paths = foreground.prepare(agents[0])
+        paths = enter.prepare(agents[0])
     log = Path(paths.etc).parent / "log"
     supervise(paths, log, lambda text: print(f"  {text}", file=sys.stderr, flush=True))

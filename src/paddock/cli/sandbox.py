@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from paddock.base.errors import BadInput
 from paddock.cli import verb
-from paddock.errors import BadInput
 
 
 @verb(
@@ -14,11 +14,11 @@ from paddock.errors import BadInput
 )
 def sandbox(context: typer.Context) -> None:
     """Run a simulated Proxmox node on this machine, with real LXC containers. The command `pvebox` is the same."""
-    from paddock.linux import require_linux
+    from paddock.base.computer import require_linux
 
     require_linux("the sandbox", "run it on a Linux computer or in a virtual machine; `paddock` here can use its node")
     try:
-        from pvebox.command import main
+        from pvebox.console.command import main
     except ImportError as error:
         raise BadInput(
             f"the sandbox needs the Python package {error.name}",

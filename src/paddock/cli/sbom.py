@@ -27,11 +27,11 @@ def sbom(
     The packages of its code are those of its lock. Those of its machine are the ones of the template that the machine
     was made from; without a template, those that are installed. They are left out while the machine cannot be reached.
     """
-    from paddock.errors import BadInput
+    from paddock.base.errors import BadInput
 
     if (agent is None) is not wheel:
         raise BadInput("name an agent, or give --wheel, and not both")
-    from paddock.run import sbom as work
+    from paddock.verbs import sbom as work
 
     if agent is None:
         bill = work.of_wheel()

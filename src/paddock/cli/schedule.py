@@ -11,8 +11,8 @@ from paddock.cli.groups import by_default
 from paddock.cli.options import DEFAULT_FILE, File, Sets
 
 if TYPE_CHECKING:
-    from paddock.run.roots_files import Changeable
-    from paddock.spec.load import Loaded
+    from paddock.file.load import Loaded
+    from paddock.verbs.trusted_files import Changeable
 
 schedules = typer.Typer(
     cls=by_default("install"), help="Back up agents regularly, with a systemd timer.", rich_markup_mode=None
@@ -47,11 +47,12 @@ def install(
 ) -> None:
     """Install a timer that backs up all agents with a backup. It is tried first, and not installed if that fails."""
     from paddock.cli.session import approved
-    from paddock.run import approval, schedule
-    from paddock.run.backup import no_backups
-    from paddock.run.journal import Journal
-    from paddock.run.reporter import Reporter
-    from paddock.run.roots_files import Changeable, refusal
+    from paddock.core import approval
+    from paddock.show.journal import Journal
+    from paddock.show.reporter import Reporter
+    from paddock.verbs import schedule
+    from paddock.verbs.backup import no_backups
+    from paddock.verbs.trusted_files import Changeable, refusal
 
     if _elsewhere(["install", "--at", at, *(["--dry-run"] if dry_run else [])], file, sets, on, folder):
         return
@@ -74,10 +75,10 @@ def install(
 @verb("paddock schedule remove", of=schedules)
 def remove(file: File = DEFAULT_FILE, sets: Sets = None, on: On = None, folder: Folder = None) -> None:
     """Remove the timer. The backups stay."""
-    from paddock.recipes import load
-    from paddock.run import schedule
-    from paddock.run.journal import Journal
-    from paddock.run.reporter import Reporter
+    from paddock.kinds import load
+    from paddock.show.journal import Journal
+    from paddock.show.reporter import Reporter
+    from paddock.verbs import schedule
 
     if _elsewhere(["remove"], file, sets, on, folder):
         return
@@ -90,12 +91,13 @@ def remove(file: File = DEFAULT_FILE, sets: Sets = None, on: On = None, folder: 
 @verb("paddock schedule run", of=schedules)
 def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     """Do now what the timer does: back up, remove old backups, and notify of failed and overdue ones."""
+    from paddock.base.errors import NeedsPerson
     from paddock.cli.session import approved
-    from paddock.errors import NeedsPerson
-    from paddock.run import approval, schedule, scheduled
-    from paddock.run.journal import Journal
-    from paddock.run.reporter import Reporter
-    from paddock.run.roots_files import Changeable, refusal, run_as_owner
+    from paddock.core import approval
+    from paddock.show.journal import Journal
+    from paddock.show.reporter import Reporter
+    from paddock.verbs import schedule, scheduled
+    from paddock.verbs.trusted_files import Changeable, refusal, run_as_owner
 
     loaded = _trusted(file, sets)
     if isinstance(loaded, Changeable):
@@ -118,9 +120,9 @@ def _trusted(file: File, sets: Sets) -> Loaded | Changeable:
     """Load the file; for root, return instead what other accounts can change of what a timer would run."""
     import os
 
-    from paddock.recipes import load
-    from paddock.run import schedule
-    from paddock.run.roots_files import of_files, of_loaded
+    from paddock.kinds import load
+    from paddock.verbs import schedule
+    from paddock.verbs.trusted_files import of_files, of_loaded
 
     if os.geteuid():
         return load(*file, sets=sets or ())
@@ -137,9 +139,9 @@ def _trusted(file: File, sets: Sets) -> Loaded | Changeable:
 
 def _elsewhere(words: list[str], file: File, sets: Sets, on: str | None, folder: str | None) -> bool:
     """Run the verb on another host, if one is named; return whether it was."""
-    from paddock.errors import BadInput
-    from paddock.recipes import load
-    from paddock.run.on_host import host_of, paddock_on, paths_there
+    from paddock.base.errors import BadInput
+    from paddock.kinds import load
+    from paddock.verbs.schedule import host_of, paddock_on, paths_there
 
     if on is None:
         if folder is not None:

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from paddock.base.errors import BadInput
 from paddock.cli import app, verb
 from paddock.cli.options import Json
-from paddock.errors import BadInput
 
 secrets = typer.Typer(
     name="secrets",
@@ -29,7 +29,7 @@ DEFAULT_STORE = Path("secrets.age")
 @verb("paddock secrets list --in secrets.age", of=secrets, name="list")
 def list_(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Print the names of the entries, without their values."""
-    from paddock.spec.agefile import Store as AgeStore
+    from paddock.file.secrets.files import Store as AgeStore
 
     if not store.exists():
         raise BadInput(f"{store} does not exist", hint="`paddock secrets set NAME` creates it with its first secret")
@@ -47,7 +47,7 @@ def set(  # noqa: A001  the verb is called so
     ] = None,
 ) -> None:
     """Add or replace a secret in the encrypted file. Asks for the value on a terminal, or reads it from stdin."""
-    from paddock.spec.agefile import set_entry
+    from paddock.file.secrets.files import set_entry
 
     value = typer.prompt(name, hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read()
     for line in set_entry(store, name, value, recipient or []):
@@ -57,7 +57,7 @@ def set(  # noqa: A001  the verb is called so
 @verb("paddock secrets rm telegram", of=secrets)
 def rm(name: Name, store: Store = DEFAULT_STORE) -> None:
     """Remove an entry."""
-    from paddock.spec.agefile import remove_entry
+    from paddock.file.secrets.files import remove_entry
 
     remove_entry(store, name)
 
@@ -69,9 +69,9 @@ def get(
     reveal: Annotated[bool, typer.Option("--reveal", help="Print the value even to a terminal.")] = False,
 ) -> None:
     """Print the value of an entry. To a terminal only with --reveal."""
-    from paddock.errors import BadInput
-    from paddock.secret import unmasked
-    from paddock.spec.agefile import Store as AgeStore
+    from paddock.base.errors import BadInput
+    from paddock.base.secret import unmasked
+    from paddock.file.secrets.files import Store as AgeStore
 
     if sys.stdout.isatty() and not reveal:
         raise BadInput(

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from paddock.base.errors import NeedsPerson
 from paddock.cli.options import DEFAULT_FILE
-from paddock.errors import NeedsPerson
-from paddock.recipes import load
-from paddock.run import approval
-from paddock.spec.load import Loaded
+from paddock.core import approval
+from paddock.file.load import Loaded
+from paddock.kinds import load
 
 if TYPE_CHECKING:
-    from paddock.run.deployment import Deployment
-    from paddock.spec.commands import Command
+    from paddock.core.deployment import Deployment
+    from paddock.file.commands import Command
 
 
 @contextmanager
@@ -41,8 +41,8 @@ def looking(
     """
     loaded = approved(load(*files, sets=sets or ()), files)
     with _connecting(loaded, only, reaching=reaching):
-        from paddock.run.open import deployments
-        from paddock.run.reporter import Reporter
+        from paddock.core.open import deployments
+        from paddock.show.reporter import Reporter
 
         with deployments(loaded, only or [], Reporter()) as found:
             yield [agent.beside_namesakes() for agent in found] if new else found
@@ -67,9 +67,9 @@ def changing(
     """
     loaded = approved(load(*files, sets=sets or ()), files)
     with _connecting(loaded, only, reaching=reaching):
-        from paddock.run.journal import Journal
-        from paddock.run.open import deployments
-        from paddock.run.reporter import Reporter
+        from paddock.core.open import deployments
+        from paddock.show.journal import Journal
+        from paddock.show.reporter import Reporter
 
         reporter = Reporter(Journal(verb, files), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
         with reporter.run(), deployments(loaded, only or [], reporter, patient=patient) as found:
@@ -79,7 +79,7 @@ def changing(
 def _connecting(loaded: Loaded, only: list[str] | None, *, reaching: bool) -> AbstractContextManager[None]:
     if not reaching:
         return nullcontext()
-    from paddock.run.early import connecting
+    from paddock.core.observe import connecting
 
     return connecting(loaded, only or [])
 

@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+from paddock.base.errors import Exit
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
-from paddock.errors import Exit
 
 
 @verb("paddock status --json")
@@ -36,9 +36,9 @@ def status(
     from paddock.cli.session import looking
 
     with looking(file, only, sets, reaching=True) as agents:
-        from paddock.run.remnants import left_over
-        from paddock.run.schedule import last_failure
-        from paddock.run.status import Status, statuses, table
+        from paddock.verbs.doctor import left_over
+        from paddock.verbs.schedule import last_failure
+        from paddock.verbs.status import Status, statuses, table
 
         failure = last_failure(agents[0].project, file[0])
         scheduled = {agent.name for agent in agents if agent.spec.backup is not None}

@@ -32,7 +32,7 @@ def refresh(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> 
 
 def _build(verb: str, file: File, sets: Sets, only: Only, *, rebuild: bool) -> None:
     from paddock.cli.session import changing
-    from paddock.run import templates as work
+    from paddock.verbs import templates as work
 
     with changing(verb.replace(" ", "-"), file, only, sets=sets) as agents:
         for line in work.build(agents, rebuild=rebuild):
@@ -43,8 +43,8 @@ def _build(verb: str, file: File, sets: Sets, only: Only, *, rebuild: bool) -> N
 def show(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
     """List the templates in the places of the file, finished or not, with the machines made from each."""
     from paddock.cli.session import looking
-    from paddock.run import templates as work
-    from paddock.run.table import columns
+    from paddock.show.table import columns
+    from paddock.verbs import templates as work
 
     with looking(file, None, sets) as agents:
         rows = work.listed(agents)
@@ -66,7 +66,7 @@ def prune(
 ) -> None:
     """Remove unused templates, except the two newest of each label, and what interrupted builds have left."""
     from paddock.cli.session import changing
-    from paddock.run import templates as work
+    from paddock.verbs import templates as work
 
     with changing("template-prune", file, None, sets=sets) as agents:
         for line in work.prune(agents, really=yes):
@@ -77,7 +77,7 @@ def prune(
 def lock(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     """Resolve the agent's version and extras with the package index, and write the lock to locks/ beside the file."""
     from paddock.cli.session import looking
-    from paddock.run import templates as work
+    from paddock.verbs import templates as work
 
     with looking(file, [agent], sets) as agents:
         print(work.write_lock(agents[0]))

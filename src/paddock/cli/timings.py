@@ -23,9 +23,9 @@ def timings(
     as_json: Json = False,
 ) -> None:
     """Show how many seconds each step of the last runs took."""
-    from paddock.run import timeline
-    from paddock.run.journal import past_runs
-    from paddock.run.timings import as_data, table
+    from paddock.show import timings as timeline
+    from paddock.show.journal import past_runs
+    from paddock.show.timings import as_data, table
 
     runs = past_runs(last, file or ())
     if as_json:

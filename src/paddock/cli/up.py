@@ -38,9 +38,9 @@ def up(
     from paddock.cli.session import changing
 
     with changing("up", file, only, jobs, sets, patient=not no_wait, new=new, reaching=True) as agents:
-        from paddock.run import verbs
-        from paddock.run.parallel import each
-        from paddock.run.resolve import Asked
+        from paddock.core import converge
+        from paddock.core.parallel import each
+        from paddock.core.resolve import Asked
 
         asked = Asked(recreate=recreate, pull=pull)
-        print("\n".join(each(agents, jobs, partial(verbs.up, asked=asked, shared=len(agents) > 1))))
+        print("\n".join(each(agents, jobs, partial(converge.up, asked=asked, shared=len(agents) > 1))))

@@ -23,22 +23,22 @@ def upgrade(
 ) -> None:
     """Change the version of an agent, also in the file. If it fails, the old version and the old state come back."""
     from paddock.cli.session import changing, looking
-    from paddock.plan.show import as_text
-    from paddock.run import upgrade as work
-    from paddock.run import verbs
-    from paddock.run.resolve import Asked
-    from paddock.spec import rewrite
+    from paddock.core import converge
+    from paddock.core.resolve import Asked
+    from paddock.file import edit
+    from paddock.plan.step import as_text
+    from paddock.verbs import upgrade as work
 
     with looking(file, [agent], sets) as agents:
         version = work.target(agents[0], to)
         same = version in (None, getattr(agents[0].spec, "version", None))
     said = work.said(version) if version else {}
     if dry_run:
-        with looking(file, [agent], [*(sets or ()), *rewrite.as_assignments(agent, said)]) as agents:
-            print(as_text(verbs.plan(agents[0], Asked(pull=True)), {}))
+        with looking(file, [agent], [*(sets or ()), *edit.as_assignments(agent, said)]) as agents:
+            print(as_text(converge.plan(agents[0], Asked(pull=True)), {}))
         return
     # The file comes first: if this run is killed, a plain `up` goes on with it.
-    rewritten = None if same else rewrite.write_into(file, agent, said)
+    rewritten = None if same else edit.write_into(file, agent, said)
     opened = False
     try:
         with changing("upgrade", file, [agent], sets=sets) as agents:
@@ -62,12 +62,12 @@ def rollback(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Go back to the version and the state that an agent had before its last upgrade. What it has now is saved."""
+    from paddock.base.errors import BadInput
     from paddock.cli.session import changing, looking
-    from paddock.errors import BadInput
-    from paddock.plan.show import as_text
-    from paddock.run import rollback as work
-    from paddock.run.upgrade import said_before
-    from paddock.spec import rewrite
+    from paddock.file import edit
+    from paddock.plan.step import as_text
+    from paddock.verbs import upgrade as work
+    from paddock.verbs.upgrade import said_before
 
     with looking(file, [agent], sets) as agents:
         found = work.planned(agents[0])
@@ -80,4 +80,4 @@ def rollback(
     if not yes and not typer.confirm(question, err=True):
         raise BadInput("nothing was changed")
     with changing("rollback", file, [agent], sets=sets) as agents:
-        print(work.rollback(agents[0], found.last, lambda: rewrite.write_into(file, agent, former).undo))
+        print(work.rollback(agents[0], found.last, lambda: edit.write_into(file, agent, former).undo))

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from paddock.base.errors import Exit
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Json, Sets, agents_completion
-from paddock.errors import Exit
 
 
 @verb("paddock verify hermes --json")
@@ -24,7 +24,7 @@ def verify(
 ) -> None:
     """Run all checks of agents and print the evidence of each. Exits with 1 if a check fails."""
     from paddock.cli.session import looking
-    from paddock.run import backups_seen as work
+    from paddock.verbs import verify as work
 
     with looking(file, agents, sets) as found:
         reports = [work.verify(agent) for agent in found]

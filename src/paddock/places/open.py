@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from paddock.places import AnyPlace
-from paddock.spec.models import PlaceSpec
+from paddock.file.models.whole import PlaceSpec
+from paddock.places.contract import AnyPlace
 
 
 def place_for(
@@ -24,7 +24,7 @@ def place_for(
         # A place is only given observations and actions of its own, so the casts are safe.
         return cast("AnyPlace", ProxmoxPlace(spec.proxmox, folder, say, patient=patient))
     if spec.host is not None:
-        from paddock.places.host import HostPlace
+        from paddock.places.host.place import HostPlace
 
         return cast("AnyPlace", HostPlace(name, spec.host, folder))
     raise AssertionError("the loader rejects a place without a kind")

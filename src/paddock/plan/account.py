@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from paddock.base.text import one_line
 from paddock.plan.actions import CloseAccount
 from paddock.plan.step import Phase, Refusal, Step
-from paddock.visible import one_line
 
 if TYPE_CHECKING:
     from paddock.plan.agent import AgentSeen, AgentWant

@@ -1,6 +1,6 @@
 """The actions of steps: data, complete enough to carry a step out.
 
-``AgentAction`` is the closed union of what ``run/`` does on an agent's machine. Each place has a closed union of its
+``AgentAction`` is the closed union of what ``core/`` does on an agent's machine. Each place has a closed union of its
 own, whose members derive from ``PlaceAction``.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
 
 
 @frozen

@@ -6,22 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, Self
 
-from paddock.errors import PaddockError
-from paddock.frozen import frozen
+from paddock.base.errors import PaddockError
+from paddock.base.frozen import frozen
+from paddock.base.text import one_line
 from paddock.plan import account, container, namesakes, packages, state
-from paddock.plan.actions import (
-    ApplyBundle,
-    AwaitAnswer,
-    CheckMounts,
-    ClaimState,
-    InstallCode,
-    RemoveAgent,
-)
+from paddock.plan.actions import ApplyBundle, AwaitAnswer, CheckMounts, ClaimState, InstallCode, RemoveAgent
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
 from paddock.plan.namesakes import NamesakesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
-from paddock.plan.upgrades import Housing, Upgrade
-from paddock.visible import one_line
+from paddock.plan.version import Housing, Upgrade
 
 _NIXOS: Final = "nixos"
 CRASHES: Final = 3  # restarts after which a process is not waited for any longer

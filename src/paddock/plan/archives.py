@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
 from paddock.plan.actions import StartAgent, StopAgent
-from paddock.plan.machine import MachinePlan
-from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
+from paddock.plan.step import MachinePlan, Phase, Plan, Refusal, Risk, Step
 from paddock.plan.verbs import InsideSeen
 
 

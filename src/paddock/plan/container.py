@@ -1,4 +1,4 @@
-"""The plan for an agent's container in Docker or Podman: when it is created, and when it is recreated."""
+"""The container's part of a plan: its engine, its image, and the software that is lost with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Self
 
-from paddock.frozen import frozen
-from paddock.plan import image
+from paddock.base.frozen import frozen
 from paddock.plan.actions import (
     AwaitPackages,
     CreateContainer,
@@ -17,8 +16,74 @@ from paddock.plan.actions import (
     StartEngine,
     TryImage,
 )
-from paddock.plan.image import ImagesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
+
+_UNKNOWN: Final = "-"
+_SHORT: Final = 19  # characters of a digest that tell two images apart: sha256: and 12 more
+
+
+@frozen
+class Image:
+    """An image in the engine of a machine."""
+
+    id: str  # in this engine
+    digest: str = ""  # in the registry that it was pulled from
+    pulled: str = ""  # when, in UTC; not known if Paddock did not pull it
+    name: str = ""  # a name by which Paddock keeps it, also when its tag names a newer one
+
+    @classmethod
+    def from_record(cls, record: str) -> Self | None:
+        """Read a record ``ID DIGEST TIME NAME`` of a report; None if it is not one."""
+        words = record.split(" ")
+        if len(words) != 4 or words[0] in ("", _UNKNOWN):
+            return None
+        return cls(*("" if word == _UNKNOWN else word for word in words))
+
+    @property
+    def shown(self) -> str:
+        """The digest in the registry, or the engine's own id."""
+        return self.digest or f"sha256:{self.id}"
+
+    @property
+    def short(self) -> str:
+        return self.shown[:_SHORT]
+
+    def reference(self, name: str) -> str:
+        """Return what names exactly this image, which had this name: its digest, or the name that Paddock gave it."""
+        if not self.digest:
+            return self.name
+        folder, slash, last = name.partition("@")[0].rpartition("/")
+        return f"{folder}{slash}{last.partition(':')[0]}@{self.digest}"
+
+
+@frozen
+class ImagesSeen:
+    """The images of an agent in the engine of its machine."""
+
+    present: Image | None = None  # what the name in the file means in the engine
+    runs: Image | None = None  # what the container was created from
+    before: Image | None = None  # what the agent was verified with before that one
+
+    @classmethod
+    def from_records(cls, values: Mapping[str, str]) -> Self:
+        return cls(*(Image.from_record(values.get(f"image.{part}", "")) for part in ("present", "runs", "before")))
+
+    @property
+    def outdated(self) -> bool:
+        """Whether the container runs another image than its name means now."""
+        return self.present is not None and self.runs is not None and self.present.id != self.runs.id
+
+    def difference(self, name: str) -> str:
+        """Say which image the container runs, and which one its name means now."""
+        old, new = (image.short if image else "no image" for image in (self.runs, self.present))
+        return f"the container runs {old}, and {name} is {new} now"
+
+
+def image_notes(name: str, seen: ImagesSeen) -> Iterator[str]:
+    """Yield a note about a container that runs an older image than the engine has."""
+    if seen.outdated:
+        yield f"{seen.difference(name)}; `paddock up --pull` pulls it again and recreates the container"
+
 
 ENGINES: Final = frozenset({"docker", "podman"})
 _FOREIGN: Final = "foreign"  # a container with the agent's container name, but without Paddock's label
@@ -151,7 +216,7 @@ def notes(want: ContainerWant, seen: ContainerSeen) -> Iterator[str]:
             f" times the disk space: {way}"
         )
     if seen.identity == want.identity and not (want.pull or want.renew or want.recreate):
-        yield from image.notes(want.image, seen.image)
+        yield from image_notes(want.image, seen.image)
 
 
 def hidden_by_new_volume(seen: ContainerSeen) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
 from paddock.plan.actions import ExpectNewState, ReceiveState, RetireOrigin
 from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
 

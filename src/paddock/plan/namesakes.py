@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Self
 
-from paddock.errors import PaddockError
-from paddock.frozen import frozen
+from paddock.base.errors import PaddockError
+from paddock.base.frozen import frozen
+from paddock.file.agent_id import AgentId
 from paddock.plan.actions import RenameAgent
 from paddock.plan.step import Phase, Refusal, Risk, Step
-from paddock.spec.agent_id import AgentId
 
 RECORDS: Final = frozenset({"former", "former.unit", "former.forgotten", "state.former", "state.foreign", "other"})
 _IDS: Final = frozenset({"former", "state.former", "state.foreign", "other"})  # records whose value is an id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from paddock.plan import upgrades
+from paddock.plan import version
 from paddock.plan.actions import (
     ReceiveState,
     RemoveFormerState,
@@ -35,7 +35,7 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"`paddock up --only {agent}` ends it",
             code="state.goes-back",
         )
-    changes_version = upgrades.differs(want.version, seen.ran) and not seen.goes_back
+    changes_version = version.differs(want.version, seen.ran) and not seen.goes_back
     if want.incoming and changes_version:
         return Refusal(
             f"the file says {want.version}, and the state of {agent} is one of {seen.ran}",
@@ -57,12 +57,12 @@ def version_left(want: AgentWant, seen: AgentSeen) -> str:
     """Return the version that the agent leaves, if the code that runs on its state becomes another one."""
     if seen.goes_back:
         return ""
-    if upgrades.differs(want.version, seen.ran):
+    if version.differs(want.version, seen.ran):
         return seen.ran
-    brings_code = want.version.startswith(upgrades.IMAGE)
+    brings_code = want.version.startswith(version.IMAGE)
     if want.container and want.container.renew and brings_code and seen.container.image.outdated:
         runs = seen.container.image.runs
-        return f"{upgrades.IMAGE}{runs.reference(want.container.image)}" if runs else ""
+        return f"{version.IMAGE}{runs.reference(want.container.image)}" if runs else ""
     return ""
 
 
@@ -76,7 +76,7 @@ def steps(agent: str, want: AgentWant, seen: AgentSeen, leaves: str) -> Iterator
             yield _without_former(agent, "only the newest one is kept", Phase.STATE)
         yield from _receive(agent, want, want.incoming, seen)
     elif leaves:
-        yield from upgrades.save_steps(agent, leaves, want.version, want.saves_to, stops=bool(seen.units))
+        yield from version.save_steps(agent, leaves, want.version, want.saves_to, stops=bool(seen.units))
     elif want.restart and (seen.units or seen.unread):
         yield _stop(agent, "a person asked for it")
 
@@ -95,7 +95,7 @@ def _receive(agent: str, want: AgentWant, incoming: str, seen: AgentSeen) -> Ite
     reason = f"the agent goes back to {want.version}" if seen.goes_back else "a person asked for it"
     saves = seen.goes_back or (want.saves_replaced and seen.state_of is not None and not seen.namesakes.state_of_other)
     if saves:
-        yield upgrades.check_destination(want.saves_to, reason)
+        yield version.check_destination(want.saves_to, reason)
     title = f"unpack {incoming} beside the state of {agent}, and verify it"
     yield Step("state.receive", title, reason, ReceiveState(incoming), phase=Phase.STATE)
     if seen.units or seen.unread:

@@ -1,12 +1,14 @@
-"""Steps, and the plan they make up."""
+"""Steps, their phases and risks, the goals of a machine, and a plan as text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum, StrEnum
+from typing import Any, Final
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
+from paddock.base.text import one_line
 from paddock.plan.actions import Action
 
 
@@ -69,3 +71,92 @@ class Plan:
     @property
     def empty(self) -> bool:
         return not self.steps and not self.refusals
+
+
+class Goal(StrEnum):
+    """What a place is asked to plan."""
+
+    UP = "up"  # a running machine with its state
+    DOWN = "down"  # no machine; the state is kept
+    CYCLE = "cycle"  # as down, and refused if no machine could be created afterwards
+    FORGET = "forget"  # no state; refused while a machine could use it
+
+
+@frozen
+class AdoptTarget:
+    """The existing machine or volume that a person wants to adopt."""
+
+    machine: int | None = None  # the number of a machine
+    state: str | None = None  # a volume: the key it has on that machine, or its own name
+
+
+@frozen
+class MachineAfter:
+    """What the agent's part of the plan has to know about the machine after the place's steps."""
+
+    preinstalled: bool = False  # a new machine holds the contents of its template
+    adopted_state: bool = False  # the state existed before Paddock, and may hold files that are still to be claimed
+    new_state: bool = False  # the state is created empty, so there is nothing to save before a restore
+    new_engine_data: bool = False  # the container engine gets an empty data volume
+
+
+@frozen
+class MachinePlan:
+    """The steps of a place for one agent."""
+
+    steps: Sequence[Step] = ()
+    refusals: Sequence[Refusal] = ()
+    notes: Sequence[str] = ()
+    then: Sequence[Step] = ()  # steps of a later plan, for ``Goal.CYCLE``
+    after: MachineAfter = MachineAfter()
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a running machine is stopped on the way."""
+        return any(step.risk in (Risk.RESTARTS, Risk.PERSON) for step in self.steps)
+
+
+_SIGNS: Final = {Risk.SAFE: "+", Risk.RESTARTS: "~", Risk.RECREATES: "-", Risk.PERSON: "?"}
+
+
+def as_text(plan: Plan, usual: Mapping[str, float]) -> str:
+    """Return the plan as text: for each step a sign, its title, its reason and its usual duration."""
+    if plan.empty:
+        lines = [f"{plan.agent}: nothing to do"]
+    else:
+        lines = [f"{plan.agent}:"]
+        width = max((len(step.title) for step in plan.steps), default=0)
+        for step in plan.steps:
+            takes = f", about {usual[step.id]:.0f} s" if usual.get(step.id, 0) >= 0.5 else ""
+            lines.append(one_line(f"  {_SIGNS[step.risk]} {step.title:<{width}}  ({step.reason}{takes})"))
+            lines += [f"      {command}" for command in step.commands]
+        for refusal in plan.refusals:
+            lines.append(_deeper(f"  ! refused: {refusal.reason}"))
+            if refusal.hint:
+                lines += [f"    {line}" for line in refusal.hint.split("\n")]
+    return "\n".join([*lines, *(one_line(f"  . {note}") for note in plan.notes)])
+
+
+def _deeper(text: str) -> str:
+    """Indent further lines more than the first, so that none looks like a step or a note."""
+    return text.replace("\n", "\n        ")
+
+
+def as_data(plan: Plan, usual: Mapping[str, float]) -> dict[str, Any]:
+    """Return the plan as data for JSON."""
+    return {
+        "agent": plan.agent,
+        "steps": [
+            {
+                "id": step.id,
+                "title": step.title,
+                "reason": step.reason,
+                "risk": step.risk.value,
+                "usual_seconds": usual.get(step.id),
+                "commands": list(step.commands),
+            }
+            for step in plan.steps
+        ],
+        "refusals": [{"reason": refusal.reason, "hint": refusal.hint} for refusal in plan.refusals],
+        "notes": list(plan.notes),
+    }

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
 from paddock.plan import agent as inside
-from paddock.plan import container, namesakes, packages, state, upgrades
+from paddock.plan import container, namesakes, packages, state, version
 from paddock.plan.actions import AwaitAnswer, GoBack, RemoveFormerState
 from paddock.plan.agent import AgentSeen, AgentWant
-from paddock.plan.machine import MachinePlan
-from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
+from paddock.plan.step import MachinePlan, Phase, Plan, Refusal, Risk, Step
 
 
 @frozen
@@ -80,7 +79,7 @@ def _notes(agent: str, want: AgentWant, seen: InsideSeen) -> Iterator[str]:
             where = seen.agent.kept_aside
             yield f"{where} has the state from before a restore; `paddock restore --undo` goes back to it"
         if not seen.agent.goes_back:
-            yield from upgrades.notes(agent, want.version, seen.agent.ran, seen.agent.upgrade)
+            yield from version.notes(agent, want.version, seen.agent.ran, seen.agent.upgrade)
         if want.container:
             yield from container.notes(want.container, seen.agent.container)
 

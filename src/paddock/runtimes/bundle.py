@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Final
 
-from paddock.frozen import frozen
-from paddock.runtimes import envfile
-from paddock.secret import Secret
+from paddock.base.frozen import frozen
+from paddock.base.secret import Secret
+from paddock.base.text import lines
+from paddock.kinds.workload import Keep, SecretFile, Workload
 
 
 @frozen
@@ -51,7 +55,7 @@ class Bundle:
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             for path, file in sorted(self.files.items()):
                 _add(tar, f"bundle/{path}", file.content, file.mode)
-            _add(tar, "secrets.env", envfile.dump(secrets), 0o600)
+            _add(tar, "secrets.env", dump(secrets), 0o600)
             for name, content in sorted(secret_files.items()):
                 _add(tar, f"secret-files/{name}", content.reveal(), 0o400)
         return buffer.getvalue()
@@ -59,7 +63,7 @@ class Bundle:
 
 def secrets_digest(secrets: Mapping[str, Secret], lasting_files: Mapping[str, Secret]) -> str:
     """Return the hash that ``sha256sum`` prints for the secrets on the machine. It is compared, and never stored."""
-    texts = [envfile.dump(secrets), *(content.reveal() for _, content in sorted(lasting_files.items()))]
+    texts = [dump(secrets), *(content.reveal() for _, content in sorted(lasting_files.items()))]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
@@ -68,3 +72,70 @@ def _add(tar: tarfile.TarFile, name: str, content: str, mode: int) -> None:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(data), mode
     tar.addfile(entry, io.BytesIO(data))
+
+
+_SPECIAL: Final = re.compile(r'([\\"`$])')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def quote(value: str) -> str:
+    """Return the value in double quotes, with the special characters of systemd and a shell escaped."""
+    return '"' + _SPECIAL.sub(r"\\\1", value) + '"'
+
+
+def dump(values: Mapping[str, Secret]) -> str:
+    """Return the text of an environment file."""
+    return "".join(f"{name}={quote(value.reveal())}\n" for name, value in sorted(values.items()))
+
+
+def parse(text: str) -> dict[str, Secret]:
+    """Return the values of a text from ``dump``, or of plain ``NAME=value`` lines."""
+    values: dict[str, Secret] = {}
+    for line in lines(text):
+        name, _, value = line.partition("=")
+        if value[:1] == '"':
+            value = _ESCAPED.sub(r"\1", value[1:-1])
+        values[name] = Secret(value)
+    return values
+
+
+LIST = "state/list"
+
+
+def rendered(workload: Workload) -> dict[str, str]:
+    """Return the list and the contents that it names, as files of a bundle."""
+    contents = {f"state/{number}": file.content for number, file in enumerate(workload.state_files)}
+    return {LIST: "".join(_line(*words) for words in _entries(workload)), **contents}
+
+
+def secret_name(workload: Workload, file: SecretFile) -> str:
+    """Return the name of a secret file in the archive."""
+    return str(list(workload.secret_files).index(file))
+
+
+def held(workload: Workload) -> list[str]:
+    """Return the directories above locked files, from the home down. The agent can add files, but not replace them."""
+    locked = [PurePosixPath(file.path) for file in workload.state_files if file.keep is Keep.LOCKED]
+    return sorted({str(folder) for path in locked for folder in path.parents})
+
+
+def _entries(workload: Workload) -> Iterator[tuple[str, str, str]]:
+    held_folders = held(workload)
+    for folder in held_folders:
+        yield "hold", folder, ""
+    for number, file in enumerate(workload.state_files):
+        if file.keep is Keep.LOCKED:
+            yield file.keep, file.path, str(number)
+    yield from (("folder", folder, "") for folder in workload.directories if folder not in held_folders)
+    for number, file in enumerate(workload.state_files):
+        if file.keep is not Keep.LOCKED:
+            yield file.keep, file.path, str(number)
+    for secret in workload.secret_files:
+        verb = "secret-plant" if secret.overwrite else "secret-seed"
+        yield verb, secret.path, secret_name(workload, secret)
+
+
+def _line(verb: str, path: str, source: str) -> str:
+    if not path.isprintable():
+        raise ValueError(f"a path in the state cannot be {path!r}")
+    return f"{verb}\t{source or '-'}\t{path}\n"

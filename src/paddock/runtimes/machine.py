@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paddock.recipes.workload import Paths
-from paddock.runtimes import former_ids
-from paddock.runtimes.shell import script
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import UserSpec
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import UserSpec
+from paddock.kinds.workload import Paths
+from paddock.runtimes.contract import former_ids
+from paddock.runtimes.sent import script
 
 
 def install_packages(packages: Sequence[str]) -> Sequence[str]:
     """Return the argv that installs packages of the distribution."""
-    return script("packages.sh", packages)
+    return script("code/packages.sh", packages)
 
 
 def start_service(unit: str) -> Sequence[str]:
@@ -28,22 +28,22 @@ def service_log(unit: str) -> Sequence[str]:
 
 def require_programs(programs: Sequence[str]) -> Sequence[str]:
     """Return the argv that fails unless all programs are on the machine."""
-    return script("programs_present.sh", programs)
+    return script("code/programs_present.sh", programs)
 
 
 def finish_template() -> Sequence[str]:
     """Return the argv that cleans up a template and prints its manifest."""
-    return script("template.sh")
+    return script("code/template.sh")
 
 
 def report_inventory(manifest: str = "/opt/paddock/.manifest") -> Sequence[str]:
     """Return the argv that reports the packages of the template that a machine was made from, or of the machine."""
-    return script("inventory.sh", [manifest])
+    return script("code/inventory.sh", [manifest])
 
 
 def report_mounts(uid: int, gid: int, paths: Sequence[str]) -> Sequence[str]:
     """Return the argv that reports whether an agent with these ids can use the directories."""
-    return script("mounts.sh", [str(uid), str(gid), *paths])
+    return script("agent/mounts.sh", [str(uid), str(gid), *paths])
 
 
 def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[str]) -> Sequence[str]:
@@ -51,22 +51,22 @@ def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[st
 
     These are the home of the account, the directories, and all entries with one of the names.
     """
-    return script("strays.sh", [user.name, str(user.uid), *directories, "--", *names])
+    return script("agent/strays.sh", [user.name, str(user.uid), *directories, "--", *names])
 
 
 def report_agents(manager: str, paths: Paths, agent: AgentId) -> Sequence[str]:
     """Return the argv that reports all agents that are where this one is, with their states."""
-    return script("agents.sh", [manager, paths.etc.removesuffix("/current"), paths.state_link, str(agent)])
+    return script("agent/agents.sh", [manager, paths.etc.removesuffix("/current"), paths.state_link, str(agent)])
 
 
 def observe_and_look(observe: Sequence[str], paths: Paths, bundle_id: str, program: str) -> Sequence[str]:
     """Return the argv that reports an agent, and runs a program that looks at it if the bundle is the current one."""
-    return script("observe_and_look.sh", [paths.etc, bundle_id, program, *observe])
+    return script("agent/observe_and_look.sh", [paths.etc, bundle_id, program, *observe])
 
 
 def report_version(paths: Paths, package: str) -> Sequence[str]:
     """Return the argv that reports the version of a Python package in the agent's current code."""
-    return script("version.sh", [paths.etc.removesuffix("/current"), paths.code, package.replace("-", "_")])
+    return script("code/version.sh", [paths.etc.removesuffix("/current"), paths.code, package.replace("-", "_")])
 
 
 def claim_state(agent: AgentId, user: UserSpec, paths: Paths, *, mounted: bool) -> Sequence[str]:
@@ -74,13 +74,13 @@ def claim_state(agent: AgentId, user: UserSpec, paths: Paths, *, mounted: bool) 
     ids = [user.name, str(user.uid), str(user.gid or user.uid)]
     folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
     required = "yes" if user.create or "uid" in user.model_fields_set else ""
-    return script("claim.sh", [paths.state, str(agent), *ids, "yes" if mounted else "", *folders, required])
+    return script("state/claim.sh", [paths.state, str(agent), *ids, "yes" if mounted else "", *folders, required])
 
 
 def claim_for_restore(agent: AgentId, paths: Paths, *, mounted: bool) -> Sequence[str]:
     """Return the argv that creates the state of an agent, or accepts its own, for a backup to be unpacked into."""
     folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
-    return script("claim_for_restore.sh", [paths.state, str(agent), "yes" if mounted else "", *folders])
+    return script("state/claim_for_restore.sh", [paths.state, str(agent), "yes" if mounted else "", *folders])
 
 
 def close_account(paths: Paths) -> Sequence[str]:
@@ -90,17 +90,17 @@ def close_account(paths: Paths) -> Sequence[str]:
 
 def record_upgrade(paths: Paths, what: str, *lines: str) -> Sequence[str]:
     """Return the argv that records how far a change of the agent's version is, in its state."""
-    return script("upgrade.sh", [paths.state, what, *lines])
+    return script("code/upgrade.sh", [paths.state, what, *lines])
 
 
 def hold_lease(paths: Paths) -> Sequence[str]:
     """Return the argv that holds the lease on the state of a stopped agent until its input ends."""
-    return script("hold.sh", [paths.state])
+    return script("state/hold.sh", [paths.state])
 
 
 def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
     """Return the argv that deletes the state of an agent."""
-    return script("forget.sh", [paths.state, paths.state_link, str(agent)])
+    return script("state/forget.sh", [paths.state, paths.state_link, str(agent)])
 
 
 def remove_left_container(agent: AgentId, formers: Sequence[AgentId], engine: str, paths: Paths) -> Sequence[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from paddock.runtimes import Runtime
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec, RuntimeName
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec, RuntimeName
+from paddock.runtimes.contract import Runtime
 
 
 def runtime_for(

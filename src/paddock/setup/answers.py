@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
 
 
 class Shape(StrEnum):

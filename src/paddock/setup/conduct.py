@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
+from paddock.file.schema import project_name
 from paddock.setup.answers import Answers, Model, OnHost, OnNode, Shape
 from paddock.setup.files import NewFile
 from paddock.setup.host import HOST, ask_host
+from paddock.setup.keys import Vault
 from paddock.setup.node import TOKEN_ID, ask_node
 from paddock.setup.questions import Choice, Conversation, Question, as_it_is
-from paddock.setup.vault import Vault
-from paddock.spec.starter import project_name
 
 _HOST: Final = "host"
 _SHAPES: Final = (

@@ -9,17 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from paddock import process
-from paddock.errors import BadInput, PaddockError
-from paddock.guests import Unreachable
-from paddock.guests.ssh import scan_host_key
-from paddock.places.host import guest_of
+from paddock.base import process
+from paddock.base.errors import BadInput, PaddockError
+from paddock.base.text import one_line
+from paddock.channels import Unreachable
+from paddock.channels.ssh import scan_host_key
+from paddock.file.models.whole import HostSpec
+from paddock.places.host.place import guest_of
 from paddock.places.host.survey import Fit, HostSurvey, shapes, survey
 from paddock.setup.answers import OnHost, Shape
 from paddock.setup.keys import found_keys, usable
 from paddock.setup.questions import Choice, Conversation, Question, Stopped
-from paddock.spec.models import HostSpec
-from paddock.visible import one_line
 
 HERE: Final = "here"
 HOST: Final = Question("--host", "Address of the machine", "Address of the machine: `here`, or user@address", HERE)

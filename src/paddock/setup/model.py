@@ -7,16 +7,16 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from paddock.errors import BadInput, PaddockError
-from paddock.frozen import frozen
-from paddock.recipes.hermes.providers import named
-from paddock.run.model_trial import KeyRefused, Tried, try_model
-from paddock.secret import Secret
-from paddock.setup import vault
+from paddock.base.errors import BadInput, PaddockError
+from paddock.base.frozen import frozen
+from paddock.base.secret import Secret
+from paddock.base.text import one_line
+from paddock.kinds.hermes.providers import named
+from paddock.setup import keys
 from paddock.setup.answers import Model, OnHost, OnNode
+from paddock.setup.keys import Vault
 from paddock.setup.questions import Choice, Conversation, EarlierAnswer, Question
-from paddock.setup.vault import Vault
-from paddock.visible import one_line
+from paddock.setup.trial import KeyRefused, Tried, try_model
 
 OWN: Final = "models"  # the name of a server that the person runs, in the settings
 _OWN_VARIABLE: Final = "MODEL_API_KEY"
@@ -119,9 +119,9 @@ def _key(talk: Conversation) -> tuple[Secret, str | None]:
     """Return the key and, if it is not to be kept in the age file, its source."""
     if KEY_VARIABLE.flag in talk.given:
         variable = talk.given[KEY_VARIABLE.flag]
-        return talk.ask(KEY_VARIABLE, vault.from_environment), f"{{env: {variable}}}"
+        return talk.ask(KEY_VARIABLE, keys.from_environment), f"{{env: {variable}}}"
     if KEY.flag in talk.given:
-        return talk.ask(KEY, vault.from_file), None
+        return talk.ask(KEY, keys.from_file), None
     return talk.ask(KEY, _typed), None
 
 

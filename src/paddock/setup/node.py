@@ -8,21 +8,22 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from paddock import clock
-from paddock.errors import BadInput, PaddockError
-from paddock.frozen import frozen
-from paddock.places.proxmox import cloning, first_access, sdn, tls
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.offers import NodeOffer, Storage
-from paddock.places.proxmox.survey import connect, survey, who
-from paddock.secret import Secret
-from paddock.setup import vault
+from paddock.base import clock
+from paddock.base.errors import BadInput, PaddockError
+from paddock.base.frozen import frozen
+from paddock.base.secret import Secret
+from paddock.base.text import one_line
+from paddock.file.models.whole import ProxmoxSpec
+from paddock.places.proxmox.access import roles
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.node import network
+from paddock.places.proxmox.node.survey import NodeOffer, Storage, connect, survey, who
+from paddock.places.proxmox.template import cloning
+from paddock.setup import keys
 from paddock.setup.answers import Base, OnNode, Sizes
-from paddock.setup.keys import SshKey, choose_key
+from paddock.setup.keys import SshKey, Vault, choose_key
 from paddock.setup.questions import Choice, Conversation, Question, Stopped, as_it_is
-from paddock.setup.vault import Vault
-from paddock.spec.models import ProxmoxSpec
-from paddock.visible import one_line
 
 TOKEN_ID: Final = "paddock@pve!agents"  # noqa: S105  its name, not its secret
 _ENTRY: Final = "PVE_TOKEN"
@@ -145,15 +146,15 @@ def _token(talk: Conversation, secrets: Vault, url: str, fingerprint: str | None
     """Return the API token, and its source in the words of the file."""
 
     def accepted(text: str) -> Secret:
-        return _accepted(url, fingerprint, first_access.token_from(token_id, text))
+        return _accepted(url, fingerprint, roles.token_from(token_id, text))
 
     if TOKEN_VARIABLE.flag in talk.given:
-        token = talk.ask(TOKEN_VARIABLE, lambda name: _accepted(url, fingerprint, vault.from_environment(name)))
+        token = talk.ask(TOKEN_VARIABLE, lambda name: _accepted(url, fingerprint, keys.from_environment(name)))
         return token, f"{{env: {talk.given[TOKEN_VARIABLE.flag]}}}"
     if TOKEN.flag in talk.given:
-        token = talk.ask(TOKEN, lambda path: accepted(vault.from_file(path).reveal()))
+        token = talk.ask(TOKEN, lambda path: accepted(keys.from_file(path).reveal()))
     else:
-        _show_lines(talk, "Paste these lines into the node's shell, as root:", first_access.user_lines(token_id))
+        _show_lines(talk, "Paste these lines into the node's shell, as root:", roles.user_lines(token_id))
         talk.say(
             "They create a user, a token, two pools and roles for them; it is safe to paste them twice. One line prints"
             " the token's value in a table. Copy the value."
@@ -270,13 +271,13 @@ def _base(talk: Conversation, node: NodeOffer) -> Base:
 def _wait_for_access(talk: Conversation, client: Client, token_id: str, place: OnNode) -> None:
     """Wait until the token may use the choices. Without a terminal, `doctor` prints the lines at the end."""
     spec = _spec(place)
-    zones = sdn.zones(client)
-    lines = first_access.choice_lines(token_id, spec, first_access.held_by(client), zones)
+    zones = network.zones(client)
+    lines = roles.choice_lines(token_id, spec, roles.held_by(client), zones)
     if not lines or talk.terminal is None:
         return
     _show_lines(talk, "Paste these lines there too: they let the token use your choices.", lines)
     talk.tell("Waiting until they have run …")
-    while first_access.choice_lines(token_id, spec, first_access.held_by(client), zones):
+    while roles.choice_lines(token_id, spec, roles.held_by(client), zones):
         clock.sleep(1)
     talk.tell("The token has every privilege that it needs.")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
+import select
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from paddock.errors import BadInput, PaddockError
-from paddock.frozen import frozen
+from paddock.base.errors import BadInput, PaddockError
+from paddock.base.frozen import frozen
 
 T = TypeVar("T")
 _WIDTH: Final = 79
@@ -183,3 +186,28 @@ _NO_TERMINAL: Final = "on a terminal, without --yes, `paddock init` asks"
 def named(question: Question, error: PaddockError) -> PaddockError:
     """Return the error with the flag whose value is wrong."""
     return BadInput(f"{question.flag}: {error.message}", hint=error.hint)
+
+
+class OwnTerminal:
+    """Asks on the terminal that ``paddock`` was started on."""
+
+    def line(self, prompt: str) -> str:
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        # Python would notice a Ctrl-C just before the read only after it.
+        # A terminal gives single lines, so that none is in a buffer.
+        while not select.select([sys.stdin], [], [], 0.5)[0]:
+            pass
+        typed = sys.stdin.readline()
+        if not typed:
+            sys.stderr.write("\n")
+            raise EOFError
+        return typed.rstrip("\r\n")
+
+    def hidden(self, prompt: str) -> str:
+        return getpass.getpass(prompt, sys.stderr)
+
+
+def own_terminal() -> OwnTerminal | None:
+    """Return the terminal, or None if nobody can be asked."""
+    return OwnTerminal() if sys.stdin.isatty() and sys.stderr.isatty() else None

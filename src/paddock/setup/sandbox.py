@@ -6,17 +6,16 @@ import socket
 import sys
 from typing import Any, Final
 
-from paddock import bounded, process
-from paddock.errors import PaddockError
-from paddock.frozen import frozen
-from paddock.places.proxmox import tls
-from paddock.secret import Secret
+from paddock.base import bounded, process
+from paddock.base.errors import PaddockError
+from paddock.base.frozen import frozen
+from paddock.base.secret import Secret
+from paddock.base.text import visible
+from paddock.places.proxmox.api import tls
 from paddock.setup.answers import Model, OnNode
-from paddock.setup.keys import SshKey
+from paddock.setup.keys import SshKey, Vault
 from paddock.setup.node import Access, choose_on
 from paddock.setup.questions import Conversation
-from paddock.setup.vault import Vault
-from paddock.visible import visible
 
 REMOVE: Final = "paddock sandbox clean"
 _PORT: Final = 8006

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pvebox.accesslines import access_lines
-from pvebox.cluster import Cluster
-from pvebox.storage import StorageType
+from pvebox.access.lines import access_lines
+from pvebox.cluster.cluster import Cluster
+from pvebox.guests.storage import StorageType
 from sandbox.conformance.recordings import Recordings, load, masked_text, renumbered
 from sandbox.conformance.replay import Replay, access_entries, answer_differences, task_differences
 

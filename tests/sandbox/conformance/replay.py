@@ -16,12 +16,12 @@ from urllib.parse import urlencode
 
 import httpx
 
-from pvebox.accesslines import access_lines
-from pvebox.assembly import memory_cluster
-from pvebox.cluster import Cluster
-from pvebox.http import HttpApi
-from pvebox.status import Statistics
-from pvebox.storage import Storage
+from pvebox.access.lines import access_lines
+from pvebox.cluster.assembly import memory_cluster
+from pvebox.cluster.cluster import Cluster
+from pvebox.guests.status import Statistics
+from pvebox.guests.storage import Storage
+from pvebox.server.http import HttpApi
 from sandbox.conformance.recordings import Recordings, masked, masked_log, masked_text, renumbered
 
 Json = Any

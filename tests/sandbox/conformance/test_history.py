@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 import pytest
 
-from pvebox.memory import MemoryRuntime
-from pvebox.recorded import load_into_memory
-from pvebox.runtime import Archive, ContainerSpec, Unpacked
-from pvebox.tasks import Task
+from pvebox.cluster.recorded import load_into_memory
+from pvebox.cluster.tasks import Task
+from pvebox.runtime.contract import Archive, ContainerSpec, Unpacked
+from pvebox.runtime.memory import MemoryRuntime
 from sandbox.conformance.recordings import load, masked
 from sandbox.conformance.replay import Replay
 

@@ -14,8 +14,8 @@ from urllib.parse import quote
 
 import pytest
 
-from pvebox.errors import OperationError
-from pvebox.tasks import Task
+from pvebox.api.errors import OperationError
+from pvebox.cluster.tasks import Task
 from sandbox.conformance.recordings import load, masked
 from sandbox.conformance.replay import Replay, answer_differences
 

@@ -13,13 +13,13 @@ import pytest
 
 from levels import slow_proof
 from pvebox import unable_to_run
-from pvebox.accesslines import apply_access_lines
-from pvebox.assembly import lxc_cluster
-from pvebox.clean import clean
-from pvebox.disks import every_volume
-from pvebox.lxc import LxcRuntime
-from pvebox.mountpoint import MountType, mount_points
-from pvebox.runtime import VolumeRef
+from pvebox.access.lines import apply_access_lines
+from pvebox.cluster.assembly import lxc_cluster
+from pvebox.guests.disks import every_volume
+from pvebox.guests.mountpoint import MountType, mount_points
+from pvebox.runtime.contract import VolumeRef
+from pvebox.runtime.lxc import LxcRuntime
+from pvebox.server.clean import clean
 from sandbox.conformance.recordings import load
 from sandbox.conformance.replay import Replay, case_differences
 

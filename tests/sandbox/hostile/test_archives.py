@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
 
-from pvebox.config import CtConfig
-from pvebox.errors import OperationError
-from pvebox.lxc import packing
-from pvebox.lxc.names import FIRST_ID
-from pvebox.runtime import Archive, ArchiveOrder, ContainerSpec, Mount, VolumeRef
-from pvebox.tasks import Task, Upid
+from pvebox.api.errors import OperationError
+from pvebox.cluster.tasks import Task, Upid
+from pvebox.guests.config import CtConfig
+from pvebox.runtime.contract import Archive, ArchiveOrder, ContainerSpec, Mount, VolumeRef
+from pvebox.runtime.lxc import packing
+from pvebox.runtime.lxc.names import FIRST_ID
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root packs backups")
 ODD = "two\nlines -rf \udcff\x1b[2J"

@@ -19,24 +19,25 @@ import pytest
 
 pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
 
-import pvebox.endpoints  # noqa: F401 - fills the table of methods
-from pvebox import background, base, statedir
-from pvebox.assembly import assemble, memory_cluster
-from pvebox.clean import clean, stop_sandbox
-from pvebox.cluster import Cluster
-from pvebox.config import CtConfig
-from pvebox.console import Console
-from pvebox.errors import ApiError, OperationError, SandboxError
-from pvebox.fixture import DEFAULT_TEMPLATE, default_fixture, parse_fixture
-from pvebox.lxc import LxcRuntime, packing
-from pvebox.lxc.containerroot import ContainerRoot
-from pvebox.lxc.lxcconfig import render
-from pvebox.lxc.mounts import is_mounted, mounted_below
-from pvebox.lxc.names import FIRST_ID, RUN, Names
-from pvebox.process import spawn, start_ticks
-from pvebox.routes import api
-from pvebox.runtime import ArchiveOrder, ContainerSpec, Mount, VolumeRef
-from pvebox.tasks import Task, Upid
+import pvebox.methods  # noqa: F401 - fills the table of methods
+from pvebox.api.errors import ApiError, OperationError, SandboxError
+from pvebox.api.routes import api
+from pvebox.cluster.assembly import assemble, memory_cluster
+from pvebox.cluster.cluster import Cluster
+from pvebox.cluster.fixture import DEFAULT_TEMPLATE, default_fixture, parse_fixture
+from pvebox.cluster.tasks import Task, Upid
+from pvebox.console.console import Console
+from pvebox.guests.config import CtConfig
+from pvebox.runtime import base
+from pvebox.runtime.contract import ArchiveOrder, ContainerSpec, Mount, VolumeRef
+from pvebox.runtime.lxc import LxcRuntime, packing
+from pvebox.runtime.lxc.containerroot import ContainerRoot
+from pvebox.runtime.lxc.lxcconfig import render
+from pvebox.runtime.lxc.mounts import is_mounted, mounted_below
+from pvebox.runtime.lxc.names import FIRST_ID, RUN, Names
+from pvebox.server import background, statedir
+from pvebox.server.clean import clean, stop_sandbox
+from pvebox.server.process import spawn, start_ticks
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534

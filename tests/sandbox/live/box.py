@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from pvebox.lxc.names import Names
+from pvebox.runtime.lxc.names import Names
 
 Json = Any
 

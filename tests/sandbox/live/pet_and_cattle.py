@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from pvebox.background import KEY_HEADER
-from pvebox.fixture import default_fixture
+from pvebox.cluster.fixture import default_fixture
+from pvebox.server.background import KEY_HEADER
 from sandbox.live.box import Box, running_box
 
 PET, CATTLE = 500, 505

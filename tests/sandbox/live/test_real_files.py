@@ -13,10 +13,10 @@ import pytest
 
 from levels import slow_proof
 from pvebox import unable_to_run
-from pvebox.lxc import mmp
-from pvebox.lxc.containers import LxcContainers
-from pvebox.lxc.images import Images
-from pvebox.lxc.names import Names
+from pvebox.runtime.lxc import mmp
+from pvebox.runtime.lxc.containers import LxcContainers
+from pvebox.runtime.lxc.images import Images
+from pvebox.runtime.lxc.names import Names
 from sandbox.live.box import Box, host_things, left_behind, serve
 from sandbox.live.pet_and_cattle import (
     CATTLE,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pvebox import unable_to_run
-from pvebox.assembly import lxc_cluster
-from pvebox.clean import clean
+from pvebox.cluster.assembly import lxc_cluster
+from pvebox.server.clean import clean
 from sandbox.inprocess import Api
 from sandbox.live.box import host_things, left_behind
 from sandbox.test_cluster import fixture, migrate

@@ -7,10 +7,9 @@ import shlex
 from importlib import resources
 from typing import Final
 
-from paddock.frozen import frozen
-from paddock.guests import Guest, expect
-from paddock.guests.report import records
-from paddock.visible import one_line
+from paddock.base.frozen import frozen
+from paddock.base.text import one_line
+from paddock.channels import Guest, expect, records
 
 NATIVE: Final = "native"
 CONTAINER: Final = "container"

@@ -1,6 +1,6 @@
 # survey.sh - report what a host offers to an agent; changes nothing
 # Arguments: none
-# Output: a report, see guests/report.py. What programs of the host print is cut to 2000 characters.
+# Output: a report, see channels/__init__.py. What programs of the host print is cut to 2000 characters.
 
 report() { # NAME VALUE
     printf '%s=%.2000s\0' "$1" "$2" >&3

@@ -1,14 +1,15 @@
-"""The actions of a plan for a Proxmox node: each is one change, as data."""
+"""The actions of a plan for a Proxmox node: each is one change, as data. And how a planner refuses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from paddock.frozen import frozen
-from paddock.places.proxmox.seen import Mount
+from paddock.base.frozen import frozen
+from paddock.file.agent_id import AgentId
+from paddock.places.proxmox.node.observation import Mount
 from paddock.plan.actions import PlaceAction, Ref
-from paddock.spec.agent_id import AgentId
+from paddock.plan.step import Refusal
 
 STATE_VOLUME: Final = Ref("state volume")
 CACHE_VOLUME: Final = Ref("cache volume")
@@ -424,3 +425,11 @@ ProxmoxAction = (
     | CloneReader
     | DestroySpare
 )
+
+
+class CannotPlan(Exception):
+    """A refusal that ends the planning: the plan holds this refusal and no steps."""
+
+    def __init__(self, reason: str, hint: str | None = None, *, code: str) -> None:
+        super().__init__(reason)
+        self.refusal = Refusal(reason, hint, code=code)

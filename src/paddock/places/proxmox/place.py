@@ -4,39 +4,60 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, assert_never
 
-from paddock.errors import BadInput
-from paddock.guests import Guest, early
-from paddock.guests.ssh import SshGuest
-from paddock.places import Finding, Got, Machine, MachineWant, Remnant, Traits
-from paddock.places.proxmox import observe, tls, verify
-from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, REACHED_NAME, ProxmoxAction
-from paddock.places.proxmox.cattle import is_adopted
-from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import ApiError
-from paddock.places.proxmox.expected import ExpectedContainers
-from paddock.places.proxmox.holder import Holder
-from paddock.places.proxmox.identity import as_renamed
-from paddock.places.proxmox.pet import owners_of_state, state_in
+from paddock.base.errors import BadInput
+from paddock.base.frozen import frozen
+from paddock.channels import Guest, Unreachable, shared
+from paddock.channels.ssh import SshGuest
+from paddock.file.agent_id import AgentId
+from paddock.file.models.place import Reach
+from paddock.file.models.whole import MachineSpec, ProxmoxSpec
+from paddock.places.contract import (
+    Description,
+    Finding,
+    Got,
+    Machine,
+    MachineWant,
+    Remnant,
+    TemplateInfo,
+    TemplateWant,
+    Traits,
+)
+from paddock.places.proxmox.access import privileges, visibility
+from paddock.places.proxmox.access.privileges import Need
+from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, REACHED_NAME, ProxmoxAction, Shutdown
+from paddock.places.proxmox.api import tls
+from paddock.places.proxmox.api.client import Client
+from paddock.places.proxmox.api.errors import ApiError
+from paddock.places.proxmox.machine import verify
+from paddock.places.proxmox.machine.plan import is_adopted
+from paddock.places.proxmox.machine.reach import HostKeyTrust, Reacher
+from paddock.places.proxmox.node import network, notes, observe
+from paddock.places.proxmox.node.holder import Holder
+from paddock.places.proxmox.node.notes import Role
+from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
+from paddock.places.proxmox.node.observe import SharedReading
+from paddock.places.proxmox.pet.plan import holds_adopted_state, owners_of_state, state_in
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.reach import Reacher
-from paddock.places.proxmox.remnants import remnants
-from paddock.places.proxmox.root_work import owner_on_node
-from paddock.places.proxmox.root_worker import RootWorker
-from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
-from paddock.places.proxmox.shared import SharedReading
-from paddock.places.proxmox.templates import NodeTemplates
-from paddock.plan.machine import Goal, MachinePlan
-from paddock.spec.models import ProxmoxSpec
-from paddock.spec.place import Reach
+from paddock.places.proxmox.rename.identity import as_renamed
+from paddock.places.proxmox.root.perform import RootWorker
+from paddock.places.proxmox.root.work import owner_on_node
+from paddock.places.proxmox.safety.leftovers import remnants
+from paddock.places.proxmox.safety.same_container import ExpectedContainers
+from paddock.places.proxmox.template import plan as template
+from paddock.places.proxmox.worker import Worker
+from paddock.plan.actions import Action
+from paddock.plan.step import AdoptTarget, Goal, MachinePlan, Refusal
 
 if TYPE_CHECKING:
-    from paddock.places.proxmox.adoption import NodeAdoption
-    from paddock.places.proxmox.archives import NodeArchives
-    from paddock.places.proxmox.doctor import NodeDoctor
-    from paddock.places.proxmox.permissions import NodePermissions
+    pass  # HOUSE
+    from paddock.places.proxmox.access.doctor import NodeDoctor
+    from paddock.places.proxmox.archive.perform import NodeArchives
+
+    pass  # HOUSE
     from paddock.places.proxmox.worker import Worker
 
 _BOOT_SECONDS: Final = 30
@@ -74,25 +95,25 @@ class ProxmoxPlace:
 
     @property
     def adoption(self) -> NodeAdoption:
-        from paddock.places.proxmox.adoption import NodeAdoption
+        pass  # HOUSE
 
         return NodeAdoption(self._planner, self._reacher)
 
     @property
     def archives(self) -> NodeArchives:
-        from paddock.places.proxmox.archives import NodeArchives
+        from paddock.places.proxmox.archive.perform import NodeArchives
 
         return NodeArchives(self._client, self._planner, self._reacher, self._holder)
 
     @property
     def doctor(self) -> NodeDoctor:
-        from paddock.places.proxmox.doctor import NodeDoctor
+        from paddock.places.proxmox.access.doctor import NodeDoctor
 
         return NodeDoctor(self._client, self._spec, self._token_id, self._planner, self._root, self.observe)
 
     @property
     def permissions(self) -> NodePermissions:
-        from paddock.places.proxmox.permissions import NodePermissions
+        pass  # HOUSE
 
         return NodePermissions(self._client, self._spec)
 
@@ -131,7 +152,7 @@ class ProxmoxPlace:
 
     def perform(self, action: ProxmoxAction, seen: ProxmoxSeen, got: Got) -> Got:
         self._shared.end()
-        early.end()
+        shared.end()
         return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
     def _worker(self, known: ExpectedContainers) -> Worker:
@@ -152,7 +173,7 @@ class ProxmoxPlace:
         name = got.get(REACHED_NAME.name, want.agent)
         guest = self._reacher.guest(name, vmid, address, keys) if vmid and address and keys else None
         if name == want.agent:  # and not a builder of its template
-            early.remember(f"{self._spec.identity} {want.id}", guest)
+            shared.remember(f"{self._spec.identity} {want.id}", guest)
         return guest
 
     def other_run(self, want: MachineWant, seen: ProxmoxSeen) -> str | None:
@@ -222,3 +243,84 @@ def _public_key(private: Path) -> str:
     except OSError:
         make = f"ssh-keygen -y -f {private} > {public}" if private.exists() else f"ssh-keygen -t ed25519 -f {private}"
         raise BadInput(f"there is no public key {public}", hint=make) from None
+
+
+@frozen
+class NodeAdoption:
+    """Containers and volumes of one node that somebody else created."""
+
+    planner: NodePlanner
+    reacher: Reacher
+
+    def describe(self, agent: AgentId, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
+        return self.planner.describe(agent, target, seen)
+
+    def plan(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
+        return self.planner.adopt(want, target, seen)
+
+    def visit(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> Guest | None:
+        container = seen.containers.get(target.machine or 0)
+        if container is None:
+            return None
+        begun = any(holds_adopted_state(want, pet) for pet in seen.with_role(Role.PET))
+        if not container.running and (begun or notes.is_in(container.notes)):
+            return None  # an earlier run examined and stopped it, and was interrupted
+        if not container.running:
+            raise Unreachable(f"{container.name} is stopped", hint="start it; `adopt` stops it only if it has to")
+        keys = container.mark.host_keys if container.mark else ()
+        known = HostKeyTrust(keys, want.spec.machine.host_key, adopted_by=want.agent)
+        return self.reacher.visit(f"container-{container.vmid}", container.vmid, known)
+
+
+@frozen
+class NodeTemplates:
+    """Templates of one node; they are containers that Proxmox clones."""
+
+    planner: NodePlanner
+    worker: Callable[[ExpectedContainers], Worker]
+
+    def want(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
+        return self.planner.template(label, contents, machine)
+
+    def plan(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
+        return self.planner.build_template(want, seen, rebuild=rebuild)
+
+    def listed(self, seen: ProxmoxSeen) -> Sequence[TemplateInfo]:
+        return template.listed(seen)
+
+    def remove(self, info: TemplateInfo, seen: ProxmoxSeen) -> None:
+        worker = self.worker(ExpectedContainers(seen, {}))
+        if seen.containers[info.number].running:  # a builder; a template never runs
+            worker.perform(Shutdown(info.number, template.CLEAR_SECONDS), {})
+        worker.destroy(info.number)
+
+
+@frozen
+class NodePermissions:
+    """Reads the token's permissions from the node."""
+
+    client: Client
+    node: ProxmoxSpec
+
+    def hidden_machines(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Refusal]:
+        return list(visibility.refusals(self.client, self.node, want, seen))
+
+    def missing(self, actions: Sequence[Action], seen: ProxmoxSeen) -> Sequence[str]:
+        wanted = list(privileges.needed(actions, self.node, seen))
+        held = self.client.get("/access/permissions") if wanted else {}
+        return privileges.as_lines(privileges.missing(self._in_zones(wanted), held))
+
+    def _in_zones(self, wanted: Sequence[Need]) -> Sequence[Need]:
+        """Return the needs with the paths of SDN vnets. A name of which the token sees nothing may be one."""
+        found, zones = [], None
+        for need in wanted:
+            if need.path.startswith(f"{network.LOCAL}/"):
+                zones = network.zones(self.client) if zones is None else zones
+                bridge, _, tag = need.path.removeprefix(f"{network.LOCAL}/").partition("/")
+                path = network.path(bridge, zones)
+                if network.may_be_vnet(self.client, bridge, zones):
+                    path = f"{network.TOP}/ZONE/{bridge}, or on {path} if it is no SDN vnet"
+                found.append(replace(need, path="/".join(filter(None, (path, tag)))))
+            else:
+                found.append(need)
+        return found

@@ -7,35 +7,29 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paddock.frozen import frozen
-from paddock.places import Archive, Description, MachineWant, TemplateWant
-from paddock.places.proxmox import adopt as adoption
-from paddock.places.proxmox import (
-    archive,
-    capacity,
-    cloning,
-    forget,
-    identity,
-    leftovers,
-    mac,
-    membership,
-    pet_steps,
-    root_work,
-)
-from paddock.places.proxmox import cache as caches
-from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import down as downs
-from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import template as templates
-from paddock.places.proxmox.actions import AttachCache, CreateBuilder, DownloadBase, Reach
-from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
+from paddock.base.frozen import frozen
+from paddock.file.agent_id import AgentId
+from paddock.file.models.place import TemplateUse
+from paddock.file.models.whole import MachineSpec, ProxmoxSpec
+from paddock.places.contract import Archive, Description, MachineWant, TemplateWant
+from paddock.places.proxmox.actions import AttachCache, CannotPlan, CreateBuilder, DownloadBase, Reach
+from paddock.places.proxmox.adopt import plan as adoption
+from paddock.places.proxmox.archive import plan as archive
+from paddock.places.proxmox.machine import plan as machines
+from paddock.places.proxmox.machine import room
+from paddock.places.proxmox.node import network as mac
+from paddock.places.proxmox.node import pools
+from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
+from paddock.places.proxmox.pet import cache as caches
+from paddock.places.proxmox.pet import forget
+from paddock.places.proxmox.pet import plan as pets
+from paddock.places.proxmox.rename import identity
+from paddock.places.proxmox.root import work as root_work
+from paddock.places.proxmox.safety import leftovers
+from paddock.places.proxmox.template import cloning
+from paddock.places.proxmox.template import plan as templates
 from paddock.plan.actions import CheckRootSize, CheckStateSize, Ref
-from paddock.plan.machine import AdoptTarget, MachineAfter, MachinePlan
-from paddock.plan.step import Phase, Step
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import MachineSpec, ProxmoxSpec
-from paddock.spec.place import TemplateUse
+from paddock.plan.step import AdoptTarget, MachineAfter, MachinePlan, Phase, Step
 
 _SCHEMA: Final = "1"  # raised when the same inputs would make another template
 
@@ -66,8 +60,8 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
-        membership.check_listed(seen)
-        membership.check_inside(want, self.node.pools, seen)
+        pools.check_listed(seen)
+        pools.check_inside(want, self.node.pools, seen)
         forget.check_no_unfinished_forget(want, seen)
         clear_readers, seen = leftovers.clear_readers(want, seen)
         clear_machines, seen = leftovers.clear_machines(want, seen)
@@ -82,21 +76,21 @@ class NodePlanner:
         if cattle is None:
             machines.check_engine(self.node, want)
             machines.check_no_newer_machine(want, seen)
-            membership.check_machine_known(want, self.node.pools, seen)
+            pools.check_machine_known(want, self.node.pools, seen)
         machines.check_number(want, cattle, seen)
         if pet is None or pet.state is None:
             pets.check_no_newer_pet(want, seen)
         if pet:
             pets.check_pet(want, pet, seen)
         else:
-            membership.check_state_known(want, self.node.pools, seen)
+            pools.check_state_known(want, self.node.pools, seen)
             pets.check_no_lost_pet(want, cattle, seen)
-        capacity.check_room(want, pet, cattle, seen, self.node)
+        room.check_room(want, pet, cattle, seen, self.node)
         root_work.check_host_paths(want, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
         download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
-        steps, volume = pet_steps.pet_steps(want, pet, number, self.node)
+        steps, volume = pets.pet_steps(want, pet, number, self.node)
         owner = pet.container if pet else None
         caches.check(want, owner)
         new_state = pet is None or pet.state is None
@@ -106,7 +100,7 @@ class NodePlanner:
         machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
             machines.check_single_writer(want, cache, pet, cattle, seen)
-        grow = pet_steps.grow_step(want, pet)
+        grow = pets.grow_step(want, pet)
         grows = [step for step in (grow, caches.grow_step(want, owner)) if step]
         made_from = self.made_from(want, seen)
         template = templates.newest(want.template, seen) if want.template else None
@@ -140,12 +134,12 @@ class NodePlanner:
             title = f"check that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "the state volume was grown", CheckStateSize(want.spec.state.size)))
         notes = [
-            *(pet_steps.difference_notes(self.node, want, pet) if pet else ()),
+            *(pets.difference_notes(self.node, want, pet) if pet else ()),
             *(archive.shared_pet_notes(want, pet) if pet else ()),
             *(machines.difference_notes(self.node, want, cattle, made_from) if cattle else ()),
         ]
         notes += caches.difference_notes(want, owner)
-        notes += capacity.network_notes(want, seen, self.node)
+        notes += room.network_notes(want, seen, self.node)
         if cattle is None and want.template:
             notes += cloning.notes(want.spec.machine.storage or self.node.storage, seen)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
@@ -233,18 +227,18 @@ class NodePlanner:
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
         try:
-            membership.check_listed(seen)
-            membership.check_inside(want, self.node.pools, seen)
+            pools.check_listed(seen)
+            pools.check_inside(want, self.node.pools, seen)
             identity.check_renamed(want, seen)
             readers, seen = leftovers.clear_readers(want, seen)
             clear, seen = leftovers.clear_machines(want, seen)
             clear = [*readers, *clear]
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
-                membership.check_machine_known(want, self.node.pools, seen)
-                downs.check_is_down(want, seen)
+                pools.check_machine_known(want, self.node.pools, seen)
+                machines.check_is_down(want, seen)
                 return MachinePlan(clear)
-            steps = list(downs.down_steps(cattle, seen))
+            steps = list(machines.down_steps(cattle, seen))
             return MachinePlan([*clear, *steps], notes=list(self._left_behind(want, cattle, seen)))
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
@@ -288,16 +282,16 @@ class NodePlanner:
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to delete the state."""
         try:
-            membership.check_listed(seen)
-            membership.check_inside(want, self.node.pools, seen)
+            pools.check_listed(seen)
+            pools.check_inside(want, self.node.pools, seen)
             want = identity.as_forgotten(want, seen)
             identity.check_renamed(want, seen)
             machines.check_no_machine(want, seen)
-            membership.check_machine_known(want, self.node.pools, seen)
+            pools.check_machine_known(want, self.node.pools, seen)
             clear, seen = leftovers.clear_readers(want, seen)
             owner = _owner(want, seen)
             if owner is None:
-                membership.check_state_known(want, self.node.pools, seen)
+                pools.check_state_known(want, self.node.pools, seen)
             lost = pets.lost_pet(want, seen)
             if owner is None and lost is not None:
                 raise pets.lost_pet_refusal(want, lost)
@@ -334,7 +328,7 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _build_template(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
-        membership.check_listed(seen)
+        pools.check_listed(seen)
         newest = templates.newest(want.template, seen) if want.template else None
         if want.template is None or (newest and not rebuild):
             return MachinePlan(list(leftovers.release([newest], seen)))
@@ -351,7 +345,7 @@ class NodePlanner:
     def read(self, want: MachineWant, of: Archive, saved: archive.Saved, seen: ProxmoxSeen) -> MachinePlan:
         """Plan a reader of an archive."""
         try:
-            membership.check_listed(seen)
+            pools.check_listed(seen)
             clear, seen = leftovers.clear_readers(want, seen)
             ids = _free_ids(want, seen)
             template = templates.newest(want.template, seen) if want.template else None

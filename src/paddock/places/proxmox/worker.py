@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final, assert_never
 
-from paddock import clock
-from paddock.clock import Wait
-from paddock.errors import PaddockError, Refused
-from paddock.places import Got
-from paddock.places.proxmox import restart_note, start_failure
+from paddock.base import clock
+from paddock.base.clock import Wait
+from paddock.base.errors import PaddockError, Refused
+from paddock.file.agent_id import AgentId
+from paddock.places.contract import Got
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     HOST_KEY,
@@ -61,24 +61,24 @@ from paddock.places.proxmox.actions import (
     Start,
     StopToAdopt,
 )
-from paddock.places.proxmox.adopter import Adopter
-from paddock.places.proxmox.archiver import Archiver
-from paddock.places.proxmox.claim import Claim, without_claim
-from paddock.places.proxmox.client import Client, TaskFailed
-from paddock.places.proxmox.containers import Containers, with_version
-from paddock.places.proxmox.contest import Contest
-from paddock.places.proxmox.errors import CONTINUE, AnswerLost, Forbidden, NotRunning, Running
-from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
-from paddock.places.proxmox.forgetter import Forgetter
-from paddock.places.proxmox.holder import Holder
-from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.pet import agent_of
-from paddock.places.proxmox.reach import HostKeyTrust, Reacher
-from paddock.places.proxmox.renamer import Renamer
-from paddock.places.proxmox.root_worker import RootWorker
-from paddock.places.proxmox.seen import Mount, ProxmoxSeen, options_of
+from paddock.places.proxmox.adopt.perform import Adopter
+from paddock.places.proxmox.api import errors
+from paddock.places.proxmox.api.client import Client, TaskFailed
+from paddock.places.proxmox.api.errors import CONTINUE, AnswerLost, Forbidden, NotRunning, Running
+from paddock.places.proxmox.archive.perform import Archiver
+from paddock.places.proxmox.machine.reach import HostKeyTrust, Reacher
+from paddock.places.proxmox.node import notes as restart_note
+from paddock.places.proxmox.node.containers import Containers, with_version
+from paddock.places.proxmox.node.holder import Holder
+from paddock.places.proxmox.node.notes import Claim, Mark, Role, without_claim
+from paddock.places.proxmox.node.observation import Mount, ProxmoxSeen, options_of
+from paddock.places.proxmox.pet.perform_forget import Forgetter
+from paddock.places.proxmox.pet.plan import agent_of
+from paddock.places.proxmox.rename.perform import Renamer
+from paddock.places.proxmox.root.perform import RootWorker
+from paddock.places.proxmox.safety.same_container import ExpectedContainers, check_key_free
+from paddock.places.proxmox.safety.settle import Contest
 from paddock.plan.actions import Ref
-from paddock.spec.agent_id import AgentId
 
 _BUILDING: Final = timedelta(minutes=60)  # longer than packages and code may take to be installed
 _START_SECONDS: Final = 600
@@ -309,10 +309,10 @@ class Worker(Containers):
             yield
         except TaskFailed as error:
             self.read(vmid)  # raises if somebody has deleted the machine
-            if start_failure.is_for_want_of_a_bridge(error.outcome):
+            if errors.is_for_want_of_a_bridge(error.outcome):
                 self._expect_bridge(vmid)
             if error.outcome:
-                why = start_failure.reason(error.outcome, error.log)
+                why = errors.reason(error.outcome, error.log)
                 said = f"machine {vmid} does not {verb}: {why}\n{error.message}"
                 raise TaskFailed(said, hint=error.hint) from None
             raise

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from paddock import bounded
-from paddock.errors import BadInput
-from paddock.frozen import frozen
+from paddock.base import bounded
+from paddock.base.errors import BadInput
+from paddock.base.frozen import frozen
 
 _SAVED: Final = {"manifest.json", "oci-layout", "index.json"}
 _ROOT: Final = {"etc", "usr", "bin"}

@@ -2,31 +2,99 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
-from paddock.errors import BadInput
-from paddock.frozen import frozen
-from paddock.guests import Guest, expect
-from paddock.recipes.code import CodeTree
-from paddock.recipes.workload import ImageContract, Paths, Workload
-from paddock.runtimes import former_ids
-from paddock.runtimes.engine import health
+from ruamel.yaml import YAML
+
+from paddock.base.errors import BadInput
+from paddock.base.frozen import frozen
+from paddock.base.process import Pipes, Result
+from paddock.channels import Guest, expect
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec
+from paddock.kinds.code import CodeTree
+from paddock.kinds.workload import ImageContract, Paths, Workload
+from paddock.runtimes.bundle import quote
+from paddock.runtimes.contract import former_ids
+from paddock.runtimes.engine import unit
 from paddock.runtimes.engine.archive import Archive
-from paddock.runtimes.engine.compose import compose
 from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
-from paddock.runtimes.engine.identity import AGENT_LABEL, LABEL, digest, identity
-from paddock.runtimes.engine.throwaway import Throwaway
 from paddock.runtimes.engine.unit import stop_seconds
-from paddock.runtimes.envfile import quote
-from paddock.runtimes.shell import script, text
+from paddock.runtimes.sent import script, text
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec
+
+_SCHEMA: Final = 1  # a new number recreates every container; use one only if older containers would not work
+
+LABEL: Final = "paddock.identity"
+AGENT_LABEL: Final = "paddock.agent"  # the id of the agent
+
+
+def identity(parts: Mapping[str, Sequence[str]]) -> str:
+    """Return the container's label: a short hash of each part, so that a plan can name the changed part."""
+    words = [f"{name}={digest(values)}" for name, values in sorted(parts.items())]
+    return " ".join([f"schema={_SCHEMA}", *words])
+
+
+def digest(values: Sequence[str]) -> str:
+    """Return a short hash of a list of strings."""
+    return hashlib.sha256("\0".join(values).encode()).hexdigest()[:12]
+
+
+def compose(service: str, container: dict[str, Any], options: Sequence[str]) -> str:
+    """Return a file for Compose 1.27 or newer. It cannot contain the command line options of the container."""
+    text = StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.dump({"services": {service: container}}, text)
+    about = "# The container that `paddock up` creates. Run by hand, it does not hold the lease on the state.\n"
+    left_out = f"# Options that a compose file cannot contain: {' '.join(options)}\n" if options else ""
+    return about + left_out + text.getvalue()
+
+
+@frozen
+class Throwaway:
+    """A guest that runs each program in a new container of an image, with one folder of the machine mounted."""
+
+    machine: Guest
+    engine: str
+    image: str
+    folder: str | None
+
+    @property
+    def name(self) -> str:
+        return f"the image {self.image}"
+
+    def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
+        return self.machine.run(self._inside(argv), stdin=stdin, deadline=deadline)
+
+    def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
+        return self.machine.attach(self._inside(argv), terminal=terminal)
+
+    def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
+        return self.machine.stream(self._inside(argv), out, err)
+
+    def piped(self, argv: Sequence[str]) -> AbstractContextManager[Pipes]:
+        return self.machine.piped(self._inside(argv))
+
+    def forward(self, local: int, port: int) -> int:
+        return self.machine.forward(local, port)
+
+    def _inside(self, argv: Sequence[str]) -> list[str]:
+        options = ["--rm", "--interactive", "--network", "none", "--env", "THROWAWAY=yes"]
+        volume = ["--volume", f"{self.folder}:{self.folder}"] if self.folder else []
+        run = [self.engine, "run", *options, *volume, "--entrypoint", argv[0], self.image, *argv[1:]]
+        # Docker creates a missing folder, Podman does not.
+        made = ["sh", "-c", 'umask 022 && mkdir -p "$0" && exec "$@"', self.folder] if self.folder else []
+        return [*made, *run]
+
 
 _NO_NEW: Final = "no-new-privileges"
 # Without network and state: what runs in the image, and not whether it is configured well.
@@ -75,7 +143,7 @@ class AgentContainer:
         """The image that the container is created from."""
         if path := self.spec.container.archive:
             archive = Archive.at(self.folder / path.expanduser())
-            load = script("engine/load.sh", [self.engine.program, archive.verb])
+            load = script("image/load.sh", [self.engine.program, archive.verb])
             return Image(archive.name, archive.path, load)
         named = self.spec.container.image or self.spec.container.base or ""  # validation requires one of them
         return Image(self.engine.reference(named))
@@ -112,7 +180,7 @@ class AgentContainer:
     def base(self, pythons: Sequence[str]) -> Sequence[str]:
         """Return the argv that reports the image to run: the base, or one made from it that has one of the Pythons."""
         names = {"ENGINE": self.engine.program, "IMAGE": self.image.name, "CONTAINER": self.name, "AGENT": self.agent}
-        argv = script("engine/base.sh", [text("python.sh"), *pythons])
+        argv = script("image/base.sh", [text("code/python.sh"), *pythons])
         return ["env", *(f"{name}={value}" for name, value in names.items()), *argv]
 
     def builder(self, machine: Guest, image: str) -> Guest:
@@ -127,7 +195,7 @@ class AgentContainer:
             program = _TRIED.format(proof=proof, absent=shlex.quote(absent))
         else:
             variables = "".join(f"{name}={quote(value)}\n" for name, value in self.variables(workload).items())
-            program = variables + text("engine/trial.sh")
+            program = variables + text("image/trial.sh")
         sample = Throwaway(machine, self.engine.program, image, folder=None)
         expect(sample, "trying", ["/bin/sh", "-c", program], deadline=300)
 
@@ -159,7 +227,7 @@ class AgentContainer:
     def pull(self) -> Sequence[str]:
         """Return the argv that pulls the image and reports it, beside the image that the container runs."""
         variables = [f"ENGINE={self.engine.program}", f"CONTAINER={self.name}"]
-        return ["env", *variables, *script("engine/pull.sh", [self.image.name])]
+        return ["env", *variables, *script("image/pull.sh", [self.image.name])]
 
     # Rendering, for the runtime's bundle
 
@@ -247,7 +315,7 @@ class AgentContainer:
             *("--network", "host"),
             # The journal keeps the agent's output. The engine keeps the end of it, for people who ask the engine.
             *("--restart", "no", *engine.log),
-            *(health.options(f"{etc}/health") if engine.asks_health else ("--no-healthcheck",)),
+            *(unit.options(f"{etc}/health") if engine.asks_health else ("--no-healthcheck",)),
             *(word for volume in self._volumes(workload) for word in ("--volume", volume)),
             *self._limits,
             *(("--userns", engine.users, "--user", ROOT) if engine.users else ()),
@@ -285,7 +353,7 @@ class AgentContainer:
             "labels": {AGENT_LABEL: str(self.agent), LABEL: self.identity(workload)},
             "network_mode": "host",
             "stop_grace_period": f"{stop_seconds(workload.processes)}s",
-            "healthcheck": health.composed(f"{etc}/health") if engine.asks_health else {"disable": True},
+            "healthcheck": unit.composed(f"{etc}/health") if engine.asks_health else {"disable": True},
             "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
             **({"mem_limit": str(container.memory)} if container.memory else {}),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from paddock.frozen import frozen
-from paddock.spec.models import RuntimeName
+from paddock.base.frozen import frozen
+from paddock.file.models.whole import RuntimeName
 
 ROOT: Final = "0:0"  # the user of the first process; a user namespace would make it the account
 

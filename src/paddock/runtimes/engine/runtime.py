@@ -9,19 +9,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from paddock.frozen import frozen
-from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
-from paddock.runtimes import former_ids
-from paddock.runtimes.bundle import Bundle, BundleFile
+from paddock.base.frozen import frozen
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec
+from paddock.kinds.workload import Health, ImageContract, Paths, Process, Program, Workload
+from paddock.runtimes.bundle import Bundle, BundleFile, quote
+from paddock.runtimes.contract import Isolation, former_ids
 from paddock.runtimes.engine.container import AgentContainer
-from paddock.runtimes.engine.health import files as health_files
+from paddock.runtimes.engine.unit import files as health_files
 from paddock.runtimes.engine.unit import unit
-from paddock.runtimes.envfile import quote
-from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.shell import script, text
+from paddock.runtimes.sent import script, text
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec
 
 # The programs that install packages of a distribution, which need root.
 _INSTALLERS: Final = ("apt", "apt-get", "dnf", "dpkg")
@@ -88,7 +86,7 @@ class Engine:
         else:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
-            start, processes = "engine/start_image.sh", {"main": _main(contract)}
+            start, processes = "image/start_image.sh", {"main": _main(contract)}
         name, required, search = self._units.unit("container"), self._units.required, self._units.search
         described = (self.agent.name, container.engine, required, self.paths.etc, search)
         units = {name: unit(*described, rendered.processes)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Sequence
-from typing import Final
+from importlib import resources
+from typing import Any, Final
 
-from paddock.recipes.workload import CLEAN_SIGNALS, Process
+from paddock.kinds.workload import CLEAN_SIGNALS, Command, Health, OpenPort, Page, Process
 from paddock.runtimes.engine.dialect import Dialect
 
 _ENDED: Final = 143  # the exit code after SIGTERM
@@ -70,3 +72,49 @@ def _after_crashes(restart: str) -> tuple[str, Sequence[int]]:
 def stop_seconds(processes: Sequence[Process]) -> int:
     """Return how many seconds a container with these processes may take to stop."""
     return max(process.stop_seconds for process in processes)
+
+
+_TIMES: Final = {"interval": "30s", "timeout": "10s", "start_period": "60s"}
+_PROGRAM: Final = "loopback.py"
+
+
+def options(path: str) -> list[str]:
+    """Return the engine's options that set the script at this path as health command."""
+    times = [word for name, time in _TIMES.items() for word in (f"--health-{name.replace('_', '-')}", time)]
+    return ["--health-cmd", f"/bin/sh {path}", *times]
+
+
+def composed(path: str) -> dict[str, Any]:
+    """Return the same settings for a compose file."""
+    return {"test": ["CMD", "/bin/sh", path], **_TIMES}
+
+
+def files(health: Health) -> dict[str, str]:
+    """Return the script ``health`` for a bundle, which exits with 0 if the agent is healthy, and its program."""
+    match health:
+        case Page(url, status):
+            return {"health": _asks(url, str(status)), _PROGRAM: _program()}
+        case OpenPort(port):
+            return {"health": _asks(str(port)), _PROGRAM: _program()}
+        case Command(argv):
+            return {"health": _script(shlex.join(argv))}
+        case None:
+            return {"health": _script("true")}
+
+
+def _asks(*words: str) -> str:
+    # An image without Python cannot ask. Its agent counts as healthy while it runs.
+    can_ask = "command -v python3 >/dev/null || exit 0\n"
+    return _script(f'python3 -I "${{0%/*}}/{_PROGRAM}" {shlex.join(words)}', can_ask)
+
+
+def _script(command: str, before: str = "") -> str:
+    return f"""\
+#!/bin/sh
+# health: exits with 0 if the agent is healthy.
+{before}exec /bin/sh "${{0%/*}}/enter" {command}
+"""
+
+
+def _program() -> str:
+    return (resources.files("paddock.onboard") / _PROGRAM).read_text(encoding="utf-8")

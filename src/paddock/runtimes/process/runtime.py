@@ -9,15 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Final
 
-from paddock.frozen import frozen
-from paddock.recipes.workload import Health, Paths, Process, Workload
-from paddock.runtimes import configuration, environment_of, former_ids, statefiles
-from paddock.runtimes.bundle import Bundle, BundleFile
-from paddock.runtimes.envfile import quote
-from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.shell import script
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec
+from paddock.base.frozen import frozen
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec
+from paddock.kinds.workload import Health, Paths, Process, Workload
+from paddock.runtimes import bundle
+from paddock.runtimes.bundle import Bundle, BundleFile, quote
+from paddock.runtimes.contract import Isolation, configuration, environment_of, former_ids
+from paddock.runtimes.sent import script
 
 PROCESSES: Final = "processes.json"
 RUNNING: Final = "running"  # the file beside the bundles that lists the processes of `paddock run`
@@ -80,7 +79,7 @@ class ForegroundProcess:
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             PROCESSES: json.dumps([asdict(process) for process in workload.processes], indent=2) + "\n",
-            **statefiles.rendered(workload),
+            **bundle.rendered(workload),
         }
         return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
@@ -116,10 +115,10 @@ class ForegroundProcess:
         return script("process/inspect.sh", [self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return script("verified.sh", [self._root, bundle_id])
+        return script("code/verified.sh", [self._root, bundle_id])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        return script("enter.sh", [self._root, self.paths.home, "", "", *argv])
+        return script("agent/enter.sh", [self._root, self.paths.home, "", "", *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

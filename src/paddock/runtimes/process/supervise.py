@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from paddock.errors import PaddockError
-from paddock.recipes.workload import CLEAN_SIGNALS, Paths, Process
-from paddock.runtimes import envfile, variables
+from paddock.base.errors import PaddockError
+from paddock.base.secret import Secret
+from paddock.kinds.workload import CLEAN_SIGNALS, Paths, Process
+from paddock.runtimes import bundle
+from paddock.runtimes.contract import variables
 from paddock.runtimes.process.runtime import RUNNING, processes
-from paddock.secret import Secret
 
 _LOCK_SECONDS: Final = 2.0
 _LOG_END: Final = 4000  # bytes
@@ -141,7 +142,7 @@ class _StopSignal:
 
 def _environment(etc: Path) -> dict[str, Secret]:
     files = (etc.parent / "secrets.env", etc.parent / "generated.env")
-    return {name: value for file in files for name, value in envfile.parse(file.read_text()).items()}
+    return {name: value for file in files for name, value in bundle.parse(file.read_text()).items()}
 
 
 def _tend(

@@ -1,11 +1,13 @@
-"""Directives that confine a unit, and how each is switched off on a machine that does not support it."""
+"""What surrounds a unit: its account, its mounts, and the directives that confine it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from paddock.frozen import frozen
+from paddock.base.frozen import frozen
+from paddock.file.models.machine import MachineSpec, MountSpec
+from paddock.file.models.whole import UserSpec
 
 
 @frozen
@@ -114,3 +116,70 @@ def word(text: str) -> str:
     """Return the text as one quoted word of a unit file, with systemd's special characters escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+def sysusers(agent: str, user: UserSpec, home: str) -> str:
+    """Return the entries that create the account; none if the file names an existing one."""
+    if not user.create:
+        return ""
+    group = user.group_name
+    gid = user.uid if user.gid is None else user.gid
+    return f'g {group} {gid}\nu {user.name} {user.uid}:{group} "Paddock agent {agent}" {home} /bin/bash\n'
+
+
+def variables(user: UserSpec) -> dict[str, str]:
+    """Return the variables of account.sh: the owner of the state, and the ids that the file requires."""
+    required = {*user.model_fields_set, *(("uid",) if user.create else ())}
+    return {
+        "OWNER": f"{user.name}:{user.group_name}",
+        "USER_UID": str(user.uid) if "uid" in required else "",
+        "GROUP_GID": str(user.gid) if user.gid is not None else "",
+    }
+
+
+@frozen
+class Mounts:
+    """The mounts of an agent. ``mounted`` says that the machine was made for the agent and has them mounted."""
+
+    mounts: Sequence[MountSpec]
+    mounted: bool
+
+    @property
+    def conditions(self) -> str:
+        """Return lines that require each mount: files written to an unmounted path are lost with the machine."""
+        return "".join(f"AssertPathIsMountPoint={mount.path}\n" for mount in self.mounts if self.mounted)
+
+    @property
+    def service(self) -> str:
+        """Return lines that show the directories to the agent."""
+        return "".join(map(_line, self.mounts))
+
+
+def _line(mount: MountSpec) -> str:
+    if mount.host == mount.path:
+        return f"Read{'Only' if mount.read_only else 'Write'}Paths={mount.path}\n"
+    return f"Bind{'ReadOnly' if mount.read_only else ''}Paths={mount.host}:{mount.path}\n"
+
+
+def lines(machine: MachineSpec) -> str:
+    """Return the lines of a unit for what the file limits; empty if it leaves everything to the defaults."""
+    return "".join(f"{line}\n" for line in _lines(machine))
+
+
+def _lines(machine: MachineSpec) -> Iterator[str]:
+    if "memory" in machine.model_fields_set:
+        yield f"MemoryMax={int(machine.memory)}"
+    if "cores" in machine.model_fields_set:
+        yield f"CPUQuota={machine.cores * 100}%"
+
+
+def in_words(machine: MachineSpec) -> str:
+    """Return what limits each unit, for a plan."""
+    memory = str(machine.memory) if "memory" in machine.model_fields_set else "80% of the host's memory"
+    cores = f" and {machine.cores} cores" if "cores" in machine.model_fields_set else ""
+    return f"at most {memory}{cores}"
+
+
+def effective(found: Sequence[str]) -> list[str]:
+    """Return the lines of a unit that count: of each name the last one."""
+    return list({line.partition("=")[0]: line for line in found}.values())

@@ -7,18 +7,16 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from paddock.frozen import frozen
-from paddock.recipes.workload import Health, Paths, Process, Program, Workload
-from paddock.runtimes import configuration, egress, environment_of, former_ids, statefiles, variables
-from paddock.runtimes.bundle import Bundle, BundleFile
-from paddock.runtimes.envfile import quote
-from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.shell import script, text
-from paddock.runtimes.systemd import account, limits
-from paddock.runtimes.systemd.confine import Confinement, word
-from paddock.runtimes.systemd.mounts import Mounts
-from paddock.spec.agent_id import AgentId
-from paddock.spec.models import AgentSpec
+from paddock.base.frozen import frozen
+from paddock.file.agent_id import AgentId
+from paddock.file.models.whole import AgentSpec
+from paddock.kinds.workload import Health, Paths, Process, Program, Workload
+from paddock.runtimes import bundle, egress
+from paddock.runtimes.bundle import Bundle, BundleFile, quote
+from paddock.runtimes.contract import Isolation, configuration, environment_of, former_ids, variables
+from paddock.runtimes.sent import script, text
+from paddock.runtimes.systemd import confine
+from paddock.runtimes.systemd.confine import Confinement, Mounts, word
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Where NixOS has its programs; those with privileges come first, such as newuidmap. Only root writes below /run.
@@ -104,7 +102,7 @@ class Systemd:
         units = {self.unit(process.name): self._process_unit(process, seen) for process in workload.processes}
         filters = self.filters(workload, self.spec.user.name, neighbours)
         found = self.bundle_of(units, workload, tree, mounted=mounted, filters=filters)
-        return found if mounted else found.with_limits(limits.lines(self.spec.machine))
+        return found if mounted else found.with_limits(confine.lines(self.spec.machine))
 
     def filters(self, workload: Workload, user: str | int, neighbours: Sequence[str]) -> Mapping[str, str]:
         """Return the files that limit the connections of an account; none if the file does not limit them."""
@@ -143,7 +141,7 @@ class Systemd:
             "TREE": tree or "",
             "STATE": paths.state,
             "HOME_DIR": paths.home,
-            **({"OWNER": ""} if self.home else account.variables(user)),
+            **({"OWNER": ""} if self.home else confine.variables(user)),
             "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
@@ -156,13 +154,13 @@ class Systemd:
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
-            **({} if self.home else {"sysusers.conf": account.sysusers(agent.name, user, paths.home)}),
+            **({} if self.home else {"sysusers.conf": confine.sysusers(agent.name, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
             **({f"units/{self.unit('egress')}": self._egress_unit(list(units))} if filters else {}),
             **filters,
             **{f"units/{name}": content for name, content in units.items()},
-            **statefiles.rendered(workload),
+            **bundle.rendered(workload),
         }
         files = {path: BundleFile(content) for path, content in texts.items()}
         files |= {
@@ -218,12 +216,12 @@ class Systemd:
         return script("systemd/inspect.sh", [self.manager, str(self.agent), self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return script("verified.sh", [self._root, bundle_id])
+        return script("code/verified.sh", [self._root, bundle_id])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
         account = ["", ""] if self.home else [user.name, user.group_name]
-        return script("enter.sh", [self._root, self.paths.home, *account, *argv])
+        return script("agent/enter.sh", [self._root, self.paths.home, *account, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

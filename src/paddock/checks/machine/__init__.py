@@ -1,1 +1,0 @@
-"""The program that ``verify`` runs on the machine: it collects facts and judges nothing."""

@@ -1,0 +1,1 @@
+"""What every verb needs for one agent: declare, resolve, observe, plan and perform."""

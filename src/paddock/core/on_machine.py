@@ -1,0 +1,413 @@
+"""Everything Paddock does on an agent's machine, through a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar, assert_never
+
+from paddock.base import clock
+from paddock.base.clock import Wait
+from paddock.base.errors import PaddockError, WorldChanged
+from paddock.base.process import CommandFailed, overheard
+from paddock.base.secret import mask
+from paddock.base.text import lines, one_line
+from paddock.channels import Guest, Unreachable, expect, records
+from paddock.core import files as mounts
+from paddock.core import streams, version
+from paddock.core.container import (
+    get_image,
+    install_packages,
+    pull_image,
+    remove_container,
+    start_engine,
+    try_image,
+    usable_image,
+)
+from paddock.core.observe import Observation
+from paddock.core.resolve import Located, Resolved, destination_of_states
+from paddock.core.verify import (
+    Unhealthy,
+    expect_health,
+    is_healthy,
+    ports_of_others,
+    quick_question,
+    verify_when_healthy,
+    verify_when_settled,
+)
+from paddock.plan.actions import (
+    AgentAction,
+    ApplyBundle,
+    AwaitAnswer,
+    AwaitPackages,
+    CheckDestination,
+    CheckMounts,
+    CheckRootSize,
+    CheckStateSize,
+    ClaimState,
+    CloseAccount,
+    CreateContainer,
+    DeleteState,
+    ExpectNewState,
+    GetImage,
+    GoBack,
+    InstallCode,
+    InstallContents,
+    InstallPackages,
+    PullImage,
+    ReceiveState,
+    RemoveAgent,
+    RemoveContainer,
+    RemoveFormerState,
+    RenameAgent,
+    RetireOrigin,
+    SaveState,
+    SettleState,
+    StartAgent,
+    StartEngine,
+    StartStandIn,
+    StopAgent,
+    SwapState,
+    TryImage,
+)
+from paddock.plan.agent import AgentSeen, Ends
+from paddock.runtimes import machine
+from paddock.runtimes.code import tree as codetree
+from paddock.runtimes.contract import FORMER, UNSAVED
+from paddock.runtimes.engine import UNSEEN
+from paddock.runtimes.engine.container import AgentContainer
+from paddock.verify.line import as_text
+from paddock.verify.look import facts, machine_program
+
+_STOPPED_LOOKS: Final = 2  # after which a container that should run is taken for failed
+_PACKAGES_SECONDS: Final = 900  # for the packages of a container, which come from the distribution's mirrors
+# Actions during which a person sees the newest line of what their programs print.
+_LONG: Final = (InstallContents, InstallPackages, InstallCode, GetImage, PullImage, TryImage, CreateContainer)
+_LOG_LINES: Final = 8
+_BACK_SECONDS: Final = 20.0  # that an agent gets to be healthy with its configuration from before
+_More = TypeVar("_More")
+
+
+class OnMachine:
+    """The real machine side: runs the runtimes' programs through guests."""
+
+    def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
+        wait = Wait(patience)
+        while True:
+            try:
+                return _looked_at(agent, guest) if isinstance(agent, Resolved) else _observed(agent, guest)
+            except Unreachable:
+                if wait.is_over:
+                    raise
+            clock.sleep(0.5)
+
+    def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
+        return is_healthy(agent, seen)
+
+    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        with overheard(agent.reporter.output) if isinstance(action, _LONG) else nullcontext():
+            self._perform(agent, action, seen, reach)
+
+    def _perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        match action:
+            case InstallContents():
+                manifest = agent.contents.put_into(reach(), agent.paths.code, agent.programs)
+                agent.reporter.journal("manifest", lines=lines(manifest))
+            case InstallPackages(packages):
+                install_packages(reach(), packages)
+            case InstallCode():
+                _install_code(_resolved(agent), reach())
+            case StartEngine(service):
+                start_engine(reach(), service)
+            case GetImage():
+                if agent.runtime.container:
+                    get_image(reach(), agent.runtime.container)
+            case TryImage():
+                if agent.runtime.container:
+                    _try_image(_resolved(agent), reach(), agent.runtime.container)
+            case PullImage(image):
+                if agent.runtime.container:
+                    pulled = pull_image(reach(), agent.runtime.container)
+                    what = "is now" if pulled.changed else "did not change, it is"
+                    agent.reporter.say(f"{image} {what} {pulled.after.shown}")
+            case CreateContainer(bundle_id, replaces):
+                _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
+            case RemoveContainer(engine):
+                remove_container(reach(), engine, agent.id, agent.runtime.formers, agent.paths)
+            case ApplyBundle(bundle_id):
+                _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
+            case GoBack(bundle_id):
+                self._go_back(agent, reach(), bundle_id)
+            case AwaitPackages():
+                _await_packages(agent, reach())
+            case ClaimState():
+                claim_state(agent, reach())
+            case AwaitAnswer():
+                self._await_answer(_resolved(agent), reach())
+            case CheckStateSize(size):
+                _check_size(reach(), "the state volume", agent.paths.state, size)
+            case CheckRootSize(size):
+                _check_size(reach(), "the root disk", "/", size)
+            case CheckMounts():
+                made_for_it = not agent.place.traits.keeps_machine
+                mounts.check(reach(), agent.spec, seen.machine.owner, made_for_it=made_for_it)
+            case DeleteState():
+                _delete_state(agent, reach())
+            case RenameAgent(former):
+                argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
+                expect(reach(), f"giving {former} the id {agent.id}", argv, deadline=300)
+            case ExpectNewState(size):
+                streams.expect_new(agent, reach(), size)
+            case RetireOrigin():
+                streams.retire_origin(agent)
+            case ReceiveState():
+                streams.receive_state(agent, reach())
+            case StartStandIn():
+                if agent.stand_in:
+                    agent.stand_in.start(reach())
+            case CloseAccount():
+                expect(reach(), "closing the agent's account to logins", machine.close_account(agent.paths))
+            case StopAgent():
+                streams.stop(agent, reach())
+            case CheckDestination():
+                destination_of_states(agent).check()
+            case SaveState():
+                version.save_state(agent, reach(), action, seen.agent)
+            case StartAgent():
+                expect(reach(), f"starting {agent.name}", agent.runtime.start(), deadline=180)
+                guest = reach()
+                self._await_health(agent, guest, partial(expect_health, agent, guest))
+            case SwapState():
+                streams.restoration(agent, reach(), "swap")
+            case SettleState():
+                streams.restoration(agent, reach(), "settle")
+            case RemoveFormerState():
+                streams.restoration(agent, reach(), "finish")
+                if agent.rollback:
+                    version.record_ended(agent, reach())
+            case RemoveAgent():
+                expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
+            case _:
+                assert_never(action)
+
+    def _await_health(self, agent: Located, guest: Guest, ask: Callable[[float], _More | Unhealthy]) -> _More:
+        """Wait until the agent is healthy. ``ask`` gets the seconds that are left; return what it finds in the end."""
+        wait = Wait(agent.spec.verify.timeout)
+        pause = 0.1
+        # Waiting on the machine takes no further connections. A failed unit is noticed between two waits.
+        while isinstance(asked := ask(wait.left), Unhealthy):
+            found = _observed(agent, guest)
+            failed = [unit for unit, state in found.units.items() if state == "failed"]
+            crash = found.crashing
+            if failed or crash or wait.is_over:
+                what = one_line(found.said or (f"{', '.join(failed)} failed" if failed else asked.evidence))
+                if crash:
+                    what = _ended_again(agent, guest, crash)
+                hint: str | None = f"`paddock logs {agent.name}` shows more"
+                if isinstance(agent, Resolved) and (others := ports_of_others(agent, guest)):
+                    what, hint = one_line(others.evidence), others.hint
+                raise PaddockError(f"{agent.name} did not become healthy: {what}", hint=hint)
+            clock.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+        return asked
+
+    def _go_back(self, agent: Located, guest: Guest, bundle_id: str) -> None:
+        """Give an agent what it was last verified with, and wait until it runs.
+
+        The file says nothing about that configuration any more, so an agent that runs and does not answer may be
+        healthy: it may listen elsewhere.
+        """
+        argv = _knowing_the_version(agent, agent.runtime.back())
+        expect(guest, f"bringing the configuration of {agent.name} back", argv, deadline=180)
+        wait = Wait(min(_BACK_SECONDS, agent.spec.verify.timeout))
+        while isinstance(expect_health(agent, guest, wait.left), Unhealthy):
+            found = _observed(agent, guest)
+            failed = [unit for unit, state in found.units.items() if state == "failed"]
+            if failed or (wait.is_over and not found.active):
+                raise PaddockError(found.said or f"{', '.join(failed or found.units)} did not start")
+            if wait.is_over:
+                break
+            clock.sleep(0.5)
+        expect(guest, "recording that the agent is verified", agent.runtime.record_verified(bundle_id))
+
+    def _await_answer(self, agent: Resolved, guest: Guest) -> None:
+        """Wait until the agent is healthy, and verify it."""
+        first = self._await_health(agent, guest, partial(verify_when_healthy, agent, guest))
+        report = verify_when_settled(agent, guest, first)
+        agent.reporter.journal("verified", lines=[line.as_data() for line in report.lines])
+        if not report.ok:
+            count = f"{len(report.failed)} of {len(report.lines)}"
+            raise PaddockError(f"{agent.name} is running, but {count} checks failed:\n{as_text(report.failed)}")
+        agent.reporter.say(f"{len(report.lines)} checks, none failed")
+        if agent.version:
+            version.record_verified(agent, guest)
+        expect(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
+
+
+def _ended_again(agent: Located, guest: Guest, crash: Ends) -> str:
+    """Return how often its process has ended, with the end of its log."""
+    how = f" ({crash.how})" if crash.how else ""
+    log = guest.run(agent.runtime.logs(_LOG_LINES, follow=False), deadline=30).out
+    shown = "\n".join(f"  {mask(one_line(line))}" for line in lines(log)[-_LOG_LINES:])
+    return f"its process has ended {crash.restarts + 1} times{how}; the end of its log:\n{shown}"
+
+
+def _observed(agent: Located, guest: Guest) -> AgentSeen:
+    return AgentSeen.from_records(records(expect(guest, "observing the agent", _observe(agent))))
+
+
+def _looked_at(agent: Resolved, guest: Guest) -> AgentSeen:
+    """Observe an agent, and read what its quick checks need in the same round trip, in case nothing has to change."""
+    if agent.runtime.foreground:
+        return _observed(agent, guest)
+    argv = machine.observe_and_look(_observe(agent), agent.paths, agent.bundle.id, machine_program())
+    printed = expect(guest, "observing the agent", argv, stdin=quick_question(agent), deadline=90)
+    # The report ends with the last NUL byte: JSON has none.
+    report, end, found = printed.rpartition("\0")
+    return replace(AgentSeen.from_records(records(report + end or printed)), facts=facts(found))
+
+
+def _observe(agent: Located) -> Sequence[str]:
+    return _knowing_the_version(agent, agent.runtime.observe(agent.packages))
+
+
+def _resolved(agent: Located) -> Resolved:
+    """Narrow the type: steps that configure an agent are planned only for a resolved one."""
+    if not isinstance(agent, Resolved):
+        raise TypeError(f"{agent.name} is not resolved")
+    return agent
+
+
+def _install_code(agent: Resolved, guest: Guest) -> None:
+    if agent.code is None:
+        return
+    name, tree = agent.code
+    container = agent.runtime.container
+    where = container.builder(guest, _usable_image(agent, guest, container)) if container else guest
+    codetree.install(where, tree, agent.paths.code, str(agent.id), name)
+
+
+def _usable_image(agent: Resolved, guest: Guest, container: AgentContainer) -> str:
+    """Return the image that the agent's container runs."""
+    try:
+        return usable_image(guest, container, agent.code[1] if agent.code else None)
+    except CommandFailed:
+        try_image(guest, container, container.image.name, agent.workload)  # which may know a better reason
+        raise
+
+
+def _try_image(agent: Resolved, guest: Guest, container: AgentContainer) -> str:
+    """Return the image that the agent's container runs, after it was tried."""
+    image = _usable_image(agent, guest, container)
+    try_image(guest, container, image, agent.workload)
+    return image
+
+
+def _await_packages(agent: Located, guest: Guest) -> None:
+    """Wait until the packages of the agent's container are installed; its start does that, before the agent runs."""
+    container = agent.runtime.container
+    if container is None:
+        return
+    wait, stopped = Wait(_PACKAGES_SECONDS), 0
+    while not guest.run(container.prepared()).ok:
+        found = _observed(agent, guest)
+        # Between two starts a unit is not active for a moment.
+        stopped = 0 if found.active else stopped + 1
+        if stopped > _STOPPED_LOOKS or wait.is_over:
+            said = found.said or guest.run(container.last_words()).out.strip()
+            raise PaddockError(
+                f"{', '.join(container.packages)} could not be installed in the container of {agent.name}:"
+                f" {one_line(said.removeprefix('paddock: '))}",
+                hint=f"`paddock logs {agent.name}` shows more",
+            )
+        clock.sleep(1)
+
+
+def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces: bool) -> None:
+    container = agent.runtime.container
+    if container is None:
+        return
+    image = _try_image(agent, guest, container)
+    if replaces:
+        _try_code(agent, container.builder(guest, image), container)
+    try:
+        _apply(agent, guest, container.create(bundle_id, replaces=replaces))
+    except CommandFailed as failure:
+        if failure.result.code != UNSEEN:
+            raise
+        # The engine's data volume outlived a machine, and so did a container on it.
+        raise WorldChanged("the engine already has a container of this agent") from failure
+
+
+def _knowing_the_version(agent: Located, argv: Sequence[str]) -> Sequence[str]:
+    """Return the argv of a script that compares the version of the agent's code with that of its state."""
+    package = agent.code[1].distribution.name.replace("-", "_") if agent.code else ""
+    return ["env", f"VERSION={agent.version}", f"DISTRIBUTION={package}", *argv]
+
+
+def _try_code(agent: Resolved, builder: Guest, container: AgentContainer) -> None:
+    """Check that the code runs in the image: the same tag may name an image with another Python than before."""
+    if agent.code is None:
+        return
+    name, tree = agent.code
+    try:
+        codetree.try_in(builder, tree, agent.paths.code, name)
+    except CommandFailed as failure:
+        raise PaddockError(
+            f"the code of {agent.name} does not run in this image of {container.image.name}: {failure.message}",
+            hint="name the image by its digest (base: NAME@sha256:…); then the code is built for it",
+        ) from None
+
+
+def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
+    argv = _knowing_the_version(agent, argv)
+    # A machine that did not exist when the run was planned may have the state of a copy, which could not act yet.
+    first = argv if agent.copy_of else streams.unless_set_aside(agent, argv)
+    try:
+        told = _configured(agent, guest, first)
+    except CommandFailed as failure:
+        if first is argv or failure.result.code != streams.SET_ASIDE:
+            raise
+        for line in lines(streams.make_whole(agent, guest)):
+            agent.reporter.say(line)
+        told = _configured(agent, guest, argv)
+    for line in lines(told):
+        agent.reporter.say(line)
+
+
+def _configured(agent: Resolved, guest: Guest, argv: Sequence[str]) -> str:
+    """Send the bundle and the secrets to a program on the machine, and return what it printed."""
+    try:
+        return expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
+    except CommandFailed as failure:
+        if failure.result.code == UNSAVED:
+            raise WorldChanged(f"the state of {agent.name} is one of another version") from failure
+        if failure.result.code != FORMER:
+            raise
+        # The machine was stopped or did not exist when the run was planned.
+        raise WorldChanged(f"{agent.name} is not in project {agent.project} yet") from failure
+
+
+def _check_size(guest: Guest, volume: str, path: str, size: int) -> None:
+    found = int(expect(guest, f"measuring {volume}", ["df", "-B1", "--output=size", path]).split()[-1])
+    # A filesystem uses some of its volume for itself.
+    if found < size * 0.9:
+        raise PaddockError(
+            f"{volume} was grown to {size >> 20}M, but its filesystem has only {found >> 20}M",
+            hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
+        )
+
+
+def claim_state(agent: Located, guest: Guest) -> None:
+    """Make existing files on the machine the agent's state."""
+    mounted = agent.place.traits.mounts_state
+    argv = machine.claim_state(agent.id, agent.spec.user, agent.paths, mounted=mounted)
+    for line in lines(expect(guest, f"claiming the state of {agent.name}", argv, deadline=600)):
+        agent.reporter.say(line)
+
+
+def _delete_state(agent: Located, guest: Guest) -> None:
+    argv = machine.delete_state(agent.id, agent.paths)
+    expect(guest, f"deleting the state of {agent.name}", argv, deadline=300)

@@ -1,0 +1,1 @@
+"""The models of the file, one module for each of its parts."""

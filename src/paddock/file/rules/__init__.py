@@ -1,0 +1,1 @@
+"""Rules that one model alone cannot express."""

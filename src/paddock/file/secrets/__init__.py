@@ -1,0 +1,1 @@
+"""Sources of secrets, and the files that keep them."""

@@ -1,0 +1,1 @@
+"""Programs that collect facts for ``verify`` and judge nothing."""

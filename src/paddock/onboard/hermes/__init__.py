@@ -1,0 +1,1 @@
+"""What runs with the code of Hermes on its machine."""

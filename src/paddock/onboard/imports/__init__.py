@@ -1,0 +1,1 @@
+"""Installs that exist without Paddock, as the source of an agent's state."""

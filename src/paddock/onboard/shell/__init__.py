@@ -1,0 +1,1 @@
+"""The shell scripts that machines run, and their libraries."""

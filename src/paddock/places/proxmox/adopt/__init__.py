@@ -1,0 +1,1 @@
+"""Adopting containers and volumes that exist."""

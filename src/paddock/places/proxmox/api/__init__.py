@@ -1,0 +1,1 @@
+"""The API of a node: the HTTP gate, its trust, its errors."""

@@ -1,0 +1,1 @@
+"""Backups of pets that Proxmox makes."""

@@ -1,0 +1,1 @@
+"""The pet: the container that owns the state of an agent."""

@@ -1,0 +1,1 @@
+"""Giving a pet and a machine another id."""

@@ -1,0 +1,1 @@
+"""Changes that only root may make on a node."""

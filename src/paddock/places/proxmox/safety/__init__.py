@@ -1,0 +1,1 @@
+"""What keeps two runs, or a late one, from doing harm."""

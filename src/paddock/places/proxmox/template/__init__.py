@@ -1,0 +1,1 @@
+"""Templates, from which machines are cloned."""

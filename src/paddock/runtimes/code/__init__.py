@@ -1,0 +1,1 @@
+"""The code of agents: built on the computer that runs Paddock, installed on machines."""

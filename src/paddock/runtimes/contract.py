@@ -1,0 +1,165 @@
+"""Runtimes: they render a workload as files, and name the scripts that apply the files on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
+
+from paddock.file.agent_id import AgentId
+from paddock.kinds.workload import Health, Paths, Process, Workload
+from paddock.runtimes.bundle import Bundle, BundleFile, quote
+
+if TYPE_CHECKING:
+    from paddock.runtimes.engine.container import AgentContainer
+
+
+FORMER: Final = 76  # the exit code of scripts that find the agent under a former id
+UNSAVED: Final = 77  # the exit code of scripts that find a state of another version, which was not saved
+
+
+class Runtime(Protocol):
+    """One agent under one supervisor. Renders its workload and returns argvs for a guest; runs nothing itself."""
+
+    @property
+    def foreground(self) -> bool:
+        """Whether the agent runs only while a person keeps ``paddock run`` open."""
+        ...
+
+    @property
+    def init(self) -> str | None:
+        """The program that has to be process 1 of the machine, or None if any will do."""
+        ...
+
+    @property
+    def formers(self) -> Sequence[AgentId]:
+        """Ids under which the agent may be deployed so far."""
+        ...
+
+    @property
+    def paths(self) -> Paths:
+        """The agent's paths on the machine."""
+        ...
+
+    @property
+    def inside(self) -> Paths:
+        """The agent's paths as its processes see them; they differ in a container."""
+        ...
+
+    @property
+    def owners(self) -> Sequence[int]:
+        """The users of the machine as whom the agent listens; none if it runs as the account that supervises it."""
+        ...
+
+    @property
+    def container(self) -> AgentContainer | None:
+        """The agent's container, or None if its processes run on the machine directly."""
+        ...
+
+    def bundle(
+        self,
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        health: Health = None,
+        neighbours: Sequence[str] = (),
+    ) -> Bundle:
+        """Render the workload as files.
+
+        ``tree`` names its code tree, ``mounted`` says that the state must be a volume, and a container engine asks for
+        ``health`` too. ``neighbours`` are hosts that the agent must not reach if its connections are limited.
+        """
+        ...
+
+    def observe(self, packages: Sequence[str]) -> Sequence[str]:
+        """Return the argv that reports which parts of the agent and which of these packages are on the machine."""
+        ...
+
+    def apply(self, bundle_id: str) -> Sequence[str]:
+        """Return the argv that installs a bundle from its archive on stdin and makes it the current one."""
+        ...
+
+    def back(self) -> Sequence[str]:
+        """Return the argv that makes what the agent was last verified with its configuration again."""
+        ...
+
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        """Return the argv that stops the agent with a former id and makes its parts and its state this agent's."""
+        ...
+
+    def stop(self) -> Sequence[str]:
+        """Return the argv that stops the agent. `apply` starts it again."""
+        ...
+
+    def start(self) -> Sequence[str]:
+        """Return the argv that starts a stopped agent as it was, without changing its configuration."""
+        ...
+
+    def remove(self) -> Sequence[str]:
+        """Return the argv that removes the agent and keeps its state."""
+        ...
+
+    @property
+    def confines(self) -> frozenset[Isolation]:
+        """The kinds of isolation that the runtime provides."""
+        ...
+
+    def supervised(self, workload: Workload) -> Sequence[str]:
+        """Return the names of the supervised processes, as ``inspect`` reports them."""
+        ...
+
+    def inspect(self) -> Sequence[str]:
+        """Return the argv that reports each process and the lease: ``process.NAME=STATE PID RESTARTS SINCE``.
+
+        The state of a running process is ``active``. The name of the lease process is ``lease``. SINCE is in seconds
+        since the epoch. With a container, ``container.pid=PID`` is the first process in it.
+        """
+        ...
+
+    def record_verified(self, bundle_id: str) -> Sequence[str]:
+        """Return the argv that records on the machine that this bundle was verified."""
+        ...
+
+    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+        """Return the argv that runs a program beside the agent: as its user, with its environment, in its home."""
+        ...
+
+    def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
+        """Return the argv that prints the last lines of the agent's log, and new ones with ``follow``."""
+        ...
+
+
+def former_ids(formers: Sequence[AgentId]) -> str:
+    """Return ids as one argument of a script."""
+    return " ".join(map(str, formers))
+
+
+def environment_of(workload: Workload) -> str:
+    """Return the variables that all processes of an agent share, as a file for a shell."""
+    shared = [dict(process.environment) for process in workload.processes]
+    common = {name: value for name, value in shared[0].items() if all(each.get(name) == value for each in shared)}
+    path = [f'PATH={quote(":".join(workload.processes[0].path))}:"$PATH"\n'] if workload.processes[0].path else []
+    return "".join([*(f"{name}={quote(value)}\n" for name, value in sorted(common.items())), *path])
+
+
+def variables(process: Process, machine_path: str) -> dict[str, str]:
+    """Return the environment of a process. Its own program directories come first on PATH."""
+    if not process.path:
+        return dict(process.environment)
+    path = ":".join([*process.path, process.environment.get("PATH", machine_path)])
+    return {**process.environment, "PATH": path}
+
+
+def configuration(workload: Workload) -> dict[str, BundleFile]:
+    """Return the workload's configuration files as files of a bundle."""
+    return {file.path: BundleFile(file.content, file.executable) for file in workload.files}
+
+
+class Isolation(StrEnum):
+    ACCOUNT = "account"  # the agent has an account that nobody else uses
+    CAPABILITIES = "capabilities"  # the agent has no capabilities and cannot gain any
+    PRIVILEGES = "privileges"  # setuid programs do not work
+    SYSTEM_CALLS = "system_calls"  # a filter limits them
+    PROC = "proc"  # the agent does not see processes of others
+    SYS = "sys"  # the agent cannot change kernel settings

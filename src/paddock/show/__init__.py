@@ -1,0 +1,1 @@
+"""What a run shows and keeps: progress, journal, tables and timings."""

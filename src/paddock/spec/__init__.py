@@ -1,1 +1,0 @@
-"""The file: its models, its loader, and the sources of its secrets."""

@@ -1,0 +1,1 @@
+"""The checks of ``verify``: pure functions that judge facts, and the look that collects them."""

@@ -1,0 +1,1 @@
+"""Accounts, their privileges, and how they prove who they are."""

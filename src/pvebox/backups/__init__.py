@@ -1,0 +1,1 @@
+"""Backups of containers, as vzdump makes them, and their restore."""

@@ -1,0 +1,1 @@
+"""The simulated cluster: its nodes, tasks and HA, and where it comes from."""

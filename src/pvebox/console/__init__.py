@@ -1,0 +1,1 @@
+"""The command line `pvebox`, and root's console of a node."""

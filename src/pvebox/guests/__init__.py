@@ -1,0 +1,1 @@
+"""Containers: their configuration, volumes and life."""

@@ -1,0 +1,1 @@
+"""API methods of accounts: users, tokens, groups, roles, ACLs and pools."""

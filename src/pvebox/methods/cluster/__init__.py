@@ -1,0 +1,1 @@
+"""API methods of the cluster and its nodes."""

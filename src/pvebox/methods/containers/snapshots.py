@@ -1,0 +1,132 @@
+"""API methods: list, take, roll back, describe and delete snapshots."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from pvebox.api import formats
+from pvebox.api.errors import OperationError
+from pvebox.api.routes import Call, anybody, api, having
+from pvebox.api.schema import Prop
+from pvebox.cluster.tasks import Task
+from pvebox.guests.lifecycle import begin_start
+from pvebox.guests.snapshots import Snapshot
+
+_SNAPSHOTS = "/nodes/{node}/lxc/{vmid}/snapshot"
+_ONE = f"{_SNAPSHOTS}/{{snapname}}"
+_NAME = Prop(format=formats.configid, max_length=40)
+_FLAG = Prop(type="boolean", optional=True)
+_AUDIT = having("/vms/{vmid}", "VM.Audit")
+_SNAPSHOT = having("/vms/{vmid}", "VM.Snapshot")
+_READ = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit", any_of=True)
+_ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=True)
+
+
+@api.method("GET", _SNAPSHOTS, _AUDIT)
+def listing(call: Call) -> list[dict[str, Any]]:
+    """Return the snapshots of a container, and its current state as the last entry."""
+    cluster, vmid = call.cluster, call.vmid
+    config = cluster.configs.load(vmid, call.node)
+    found = []
+    for name, section in sorted(config.snapshots.items()):
+        entry: dict[str, Any] = {"name": name, "snaptime": section.get("snaptime", 0)}
+        entry["description"] = section.get("description", "")
+        if "parent" in section:
+            entry["parent"] = section["parent"]
+        if "snapstate" in section:
+            entry["snapstate"] = section["snapstate"]
+        found.append(entry)
+    current: dict[str, Any] = {
+        "name": "current",
+        "description": "You are here!",
+        "digest": config.digest,
+        "running": int(cluster.runtime.containers.running(vmid)),
+    }
+    if "parent" in config.options:
+        current["parent"] = config.options["parent"]
+    return [*found, current]
+
+
+@api.method("POST", _SNAPSHOTS, _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
+def take(call: Call) -> str:
+    """Take a snapshot in a task."""
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
+    if name in ("current", "vzdump"):
+        raise OperationError(f"unable to use snapshot name '{name}' (reserved name)")
+    description = call.text("description") or ""
+
+    def work(task: Task) -> None:
+        cluster.tasks.note(task, f"snapshot container {vmid}: {name}")
+        Snapshot(cluster, vmid, node, name, task.say).take(description)
+
+    return cluster.start_task(node, "vzsnapshot", str(vmid), call.user, work)
+
+
+@api.method("GET", _ONE, anybody, {"snapname": _NAME})
+def index(call: Call) -> list[dict[str, str]]:
+    """Return the names below a snapshot's path."""
+    return [{"cmd": "rollback"}, {"cmd": "config"}]
+
+
+@api.method("DELETE", _ONE, _SNAPSHOT, {"snapname": _NAME, "force": _FLAG})
+def delete(call: Call) -> str:
+    """Delete a snapshot in a task."""
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
+    force = call.flag("force")
+
+    def work(task: Task) -> None:
+        # Keeps replication, which makes snapshots of its own, and migration away.
+        with contextlib.ExitStack() as stack:
+            if not force:
+                try:
+                    stack.enter_context(cluster.configs.migration_lock(vmid, task.say))
+                except OperationError:
+                    message = "Failed to obtain guest migration lock - replication running?"
+                    raise OperationError(message) from None
+            cluster.tasks.note(task, f"delete snapshot VM {vmid}: {name}")
+            Snapshot(cluster, vmid, node, name, task.say).delete(force=force)
+
+    return cluster.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
+
+
+@api.method("GET", f"{_ONE}/config", _READ, {"snapname": _NAME})
+def config(call: Call) -> dict[str, Any]:
+    """Return the config in a snapshot."""
+    name = str(call.params["snapname"])
+    section = call.cluster.configs.load(call.vmid, call.node).snapshots.get(name)
+    if section is None:
+        raise OperationError(f"snapshot '{name}' does not exist")
+    return dict(section)
+
+
+@api.method("PUT", f"{_ONE}/config", _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
+def describe(call: Call) -> None:
+    """Change a snapshot's description."""
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
+    description = call.text("description")
+    if description is None:
+        return
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
+        config.require_unlocked()
+        if name not in config.snapshots:
+            raise OperationError(f"snapshot '{name}' does not exist")
+        config.snapshots[name]["description"] = description
+        cluster.configs.save(vmid, node, config)
+
+
+@api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": _FLAG})
+def roll_back(call: Call) -> str:
+    """Roll back to a snapshot in a task."""
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
+    start_after, user = call.flag("start"), call.user
+
+    def work(task: Task) -> None:
+        with cluster.configs.migration_lock(vmid, task.say):
+            cluster.tasks.note(task, f"rollback snapshot LXC {vmid}: {name}")
+            Snapshot(cluster, vmid, node, name, task.say).roll_back()
+            if start_after:
+                begin_start(cluster, vmid, node, user)
+
+    return cluster.start_task(node, "vzrollback", str(vmid), call.user, work)

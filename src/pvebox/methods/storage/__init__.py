@@ -1,0 +1,1 @@
+"""API methods of storages and backups."""

@@ -1,0 +1,108 @@
+"""API methods: templates that a client uploads, or that Proxmox offers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Final
+
+from pvebox.api.errors import OperationError, ParameterError
+from pvebox.api.routes import STORAGE, Call, anybody, api, having
+from pvebox.api.schema import Prop
+from pvebox.cluster.tasks import Task
+from pvebox.guests.downloads import fetch
+from pvebox.server.uploads import UPLOADED
+
+_ENDINGS: Final = {
+    "iso": r"\.(iso|img)",
+    "vztmpl": r"\.tar(\.(gz|xz|zst|bz2))?|\.t[gx]z",
+    "import": r"\.(ova|qcow2|raw|vmdk)",
+}
+_ALGORITHMS: Final = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+
+
+def file_name(given: str) -> str:
+    """Return the last part of a name, with every unusual character replaced."""
+    return re.sub(r"[^A-Za-z0-9_.\-]", "_", given.rsplit("/", 1)[-1])
+
+
+@api.method(
+    "POST",
+    "/nodes/{node}/storage/{storage}/upload",
+    having("/storage/{storage}", "Datastore.AllocateTemplate"),
+    {
+        "content": Prop(enum=("iso", "vztmpl", "import")),
+        "filename": Prop(max_length=255),
+        "checksum": Prop(optional=True, requires="checksum-algorithm"),
+        "checksum-algorithm": Prop(optional=True, enum=_ALGORITHMS, requires="checksum"),
+    },
+)
+def upload(call: Call) -> str:
+    """Store an uploaded file in a task."""
+    cluster, node = call.cluster, call.node
+    storage, content = cluster.storage(str(call.params["storage"])), str(call.params["content"])
+    if storage.disabled:
+        raise OperationError(f"storage '{storage.id}' is disabled")
+    if storage.type.is_lvm:
+        raise OperationError(f"can't upload to storage type '{storage.type}'")
+    data = UPLOADED.get()
+    if data is None:
+        raise OperationError("missing temporary file name")
+    name = file_name(str(call.params["filename"]))
+    if not re.fullmatch(rf".+({_ENDINGS[content]})", name, re.IGNORECASE):
+        raise ParameterError({"filename": "wrong file extension"})
+    if content not in storage.content:
+        raise OperationError(f"storage '{storage.id}' does not support '{content}' content")
+    stored, wanted = f"{content}/{name}", call.text("checksum")
+    storage.parse(stored)
+    algorithm = str(call.params.get("checksum-algorithm", "sha256"))
+
+    def work(task: Task) -> None:
+        task.say(f"target node: {node}", f"target file: {storage.device(stored)}", f"file size is: {len(data)}")
+        if wanted is not None:
+            found = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+            if found != wanted.lower():
+                raise OperationError(f"checksum mismatch: got '{found}' != expect '{wanted}'")
+            task.say("OK, checksum verified")
+        target = cluster.runtime.file(node, storage.id, stored)
+        if target is None:
+            cluster.runtime.note_file(node, storage.id, stored, len(data))
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            target.write_bytes(data)
+        task.say("finished file import successfully")
+
+    return cluster.start_task(node, "imgcopy", "", call.user, work)
+
+
+@api.method("GET", "/nodes/{node}/aplinfo", anybody)
+def templates(call: Call) -> list[dict[str, Any]]:
+    """Return the index of downloadable templates that the fixture has. The sandbox does not fetch one."""
+    return [dict(entry) for entry in call.cluster.index]
+
+
+@api.method(
+    "POST",
+    "/nodes/{node}/aplinfo",
+    having("/storage/{storage}", "Datastore.AllocateTemplate"),
+    {"storage": STORAGE, "template": Prop(max_length=255)},
+)
+def download_template(call: Call) -> str:
+    """Download a template of the index in a task."""
+    cluster, node, name = call.cluster, call.node, str(call.params["template"])
+    entry = next((entry for entry in cluster.index if entry["template"] == name), None)
+    if entry is None:
+        raise ParameterError({"template": "no such template"})
+    storage = cluster.storage(str(call.params["storage"]))
+    if "vztmpl" not in storage.content:
+        raise OperationError(f"cannot download to storage type '{storage.type}'")
+
+    def work(task: Task) -> None:
+        target = cluster.runtime.file(node, storage.id, f"vztmpl/{name}")
+        if target is None:
+            cluster.runtime.note_file(node, storage.id, f"vztmpl/{name}", 0)
+        else:
+            fetch(str(entry["location"]), target, ("sha512", str(entry["sha512sum"])), verify=True, task=task)
+
+    return cluster.start_task(node, "download", name, call.user, work)

@@ -1,0 +1,1 @@
+"""What provides volumes and containers: real LXC containers, or simulated ones."""

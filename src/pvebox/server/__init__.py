@@ -1,0 +1,1 @@
+"""The HTTPS server, its files on this machine, and how it is started and removed."""
