@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -29,21 +30,25 @@ def run(*command: str | Path, env: dict[str, str] | None = None, cwd: Path | Non
     return done.stdout
 
 
+def built(source: Path, folder: Path) -> Path:
+    """Build the wheel of a folder."""
+    # The build backend is in this environment already, so that no index is asked.
+    build = ["-m", "uv", "build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--offline", "--quiet"]
+    run(sys.executable, *build, "--out-dir", folder, source)
+    (made,) = folder.glob("*.whl")
+    return made
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    # The build backend is in this environment already, so that no index is asked.
-    build = ["-m", "uv", "build", "--wheel", "--no-build-isolation", "--python", sys.executable, "--offline", "--quiet"]
-    run(sys.executable, *build, "--out-dir", folder, ROOT)
-    (made,) = folder.glob("*.whl")
-    return made
+    return built(ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 def test_the_wheel_has_every_file_of_the_packages_and_the_examples(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = [path for package in ("paddock", "pvebox") for path in (ROOT / "src" / package).rglob("*")]
-    wanted = {str(path.relative_to(ROOT / "src")) for path in sources if path.is_file()}
+    wanted = {str(path.relative_to(ROOT / "src")) for path in sources if path.is_file() and path.suffix != ".toml"}
     wanted |= {f"paddock/{path.relative_to(ROOT)}" for path in (ROOT / "examples").rglob("*") if path.is_file()}
     missing = {name for name in wanted - names if "__pycache__" not in name}
     assert not missing
@@ -53,6 +58,22 @@ def test_the_wheel_has_every_file_of_the_packages_and_the_examples(wheel: Path) 
 def test_the_wheel_has_neither_tests_nor_files_of_a_developer(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert tops == {"paddock", "pvebox", f"paddock-{__version__}.dist-info"}
+
+
+def test_the_simulated_node_is_a_package_of_its_own(tmp_path: Path) -> None:
+    """It is built alone, has all of its modules, and needs no package that only Paddock names."""
+    source = ROOT / "src/pvebox"
+    alone = built(source, tmp_path)
+    names = set(zipfile.ZipFile(alone).namelist())
+    assert {f"pvebox/{path.relative_to(source)}" for path in source.rglob("*.py")} <= names
+    whole, own = (tomllib.loads((folder / "pyproject.toml").read_text())["project"] for folder in (ROOT, source))
+    assert own["dependencies"] == whole["optional-dependencies"]["sandbox"]
+    helped = [
+        sys.executable,
+        "-c",
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); import pvebox; print(pvebox.__file__)",
+    ]
+    assert run(*helped, alone, cwd=tmp_path).startswith(str(alone))
 
 
 def with_pip(wheel: Path, folder: Path) -> Path:
