@@ -14,6 +14,21 @@ from paddock.file.models.machine import MachineSpec, StateSpec
 from paddock.file.models.place import HostSpec, PlaceSpec, ProxmoxSpec, Scope
 from paddock.file.secrets.sources import Source
 
+__all__ = [
+    "AgentSpec",
+    "HostSpec",
+    "MachineSpec",
+    "Model",
+    "PlaceSpec",
+    "ProxmoxSpec",
+    "Restart",
+    "RuntimeName",
+    "Scope",
+    "Spec",
+    "StateSpec",
+    "UserSpec",
+]
+
 
 class NotifySpec(Model):
     """Who hears of failed and overdue backups and of failed drills: exactly one of these."""
@@ -32,22 +47,6 @@ class NotifySpec(Model):
         if (self.command is None) == (self.url is None):
             raise ValueError("needs exactly one of command and url")
         return self
-
-
-__all__ = [
-    "AgentSpec",
-    "HostSpec",
-    "MachineSpec",
-    "Model",
-    "PlaceSpec",
-    "ProxmoxSpec",
-    "Restart",
-    "RuntimeName",
-    "Scope",
-    "Spec",
-    "StateSpec",
-    "UserSpec",
-]
 
 
 class Spec(Model):
