@@ -6,6 +6,7 @@ import ast
 import functools
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,17 @@ def test_the_page_has_this_table_of_rooms() -> None:
         page.write_text(text.replace(found[0], table_of_rooms()))
         return
     assert found[0] == table_of_rooms()
+
+
+# What the Python of an agent's code tree has, which runs two of these modules.
+_OF_THE_AGENT = {"hermes_cli", "yaml"}
+
+
+def test_what_runs_on_machines_imports_only_pythons_library_and_itself() -> None:
+    for path in in_room("onboard"):
+        assert imported_rooms(path) <= {"onboard"}, path
+        foreign = {name.split(".")[0] for name in imported_modules(path)} - {"paddock", *sys.stdlib_module_names}
+        assert not foreign - _OF_THE_AGENT, path
 
 
 def test_every_module_is_in_a_room() -> None:

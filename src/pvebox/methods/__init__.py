@@ -1,7 +1,7 @@
 """The methods of the API, one module per part of the path tree. Importing this package registers them."""
 
 from pvebox.methods.access import accounts, acl, groups, pools, realms, roles, tickets, tokens, users
-from pvebox.methods.cluster import clusterconfig, ha, harules, nodesettings, sdn, system, tasklist
+from pvebox.methods.cluster import clusterconfig, ha, harules, nodesettings, system, tasklist
 from pvebox.methods.containers import clones, containers, create, migrate, moves, settings, snapshots, volumes
 from pvebox.methods.storage import backups, content, jobs, prunes, storageconfig, storages, uploads
 
@@ -25,7 +25,6 @@ __all__ = [
     "prunes",
     "realms",
     "roles",
-    "sdn",
     "settings",
     "snapshots",
     "storageconfig",

@@ -1,4 +1,4 @@
-"""API methods: the options of the datacenter, and the cluster's own config (corosync)."""
+"""API methods: the options of the datacenter, the SDN vnets, and the cluster's own config (corosync)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ class _NoClusterError(ApiError):
 def options(call: Call) -> dict[str, Any]:
     """Return the options of the datacenter. None are set, so only the tags that everybody may use are shown."""
     return {"allowed-tags": []}
+
+
+@api.method("GET", "/cluster/sdn/vnets", anybody)
+def vnets(call: Call) -> list[dict[str, Any]]:
+    """Return the vnets that the caller may see, with their zones."""
+    return [
+        {"vnet": name, "zone": zone, "type": "vnet"}
+        for name, zone in sorted(call.cluster.vnets.items())
+        if call.allows(f"/sdn/zones/{zone}/{name}", "SDN.Audit", "SDN.Use", any_of=True)
+    ]
 
 
 @api.method("GET", "/cluster/config/nodes", _READ)
