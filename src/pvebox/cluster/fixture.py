@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pvebox.access import passwords
 from pvebox.access.accounts import Access, AclEntry, Group, Pool, Token, User
 from pvebox.access.privileges import BUILT_IN_ROLES
+from pvebox.access.realms import hashed
 from pvebox.api import formats
 from pvebox.api.errors import SandboxError
 from pvebox.api.schema import FormatError
@@ -203,7 +203,7 @@ def _access(data: Mapping[str, Any]) -> Access:
     for name, entry in data.get("users", {}).items():
         access.users[name] = _user(entry)
         if "password" in entry:
-            access.passwords[name] = passwords.hashed(entry["password"])
+            access.passwords[name] = hashed(entry["password"])
     access.users.setdefault("root@pam", User())
     access.passwords.update(data.get("passwords", {}))
     if "authkey" in data:

@@ -12,7 +12,6 @@ from pvebox.access.userrights import (
     require_on_existing_user,
     require_on_named_groups,
     require_realm,
-    require_user_exists,
     verified_userid,
 )
 from pvebox.api import formats
@@ -54,7 +53,7 @@ def users(call: Call) -> list[dict[str, Any]]:
         entry = {"userid": userid, **_described(user)}
         realm = userid.rpartition("@")[2]
         if realm in REALMS:
-            entry["realm-type"] = REALMS[realm].type
+            entry["realm-type"] = realm
         if call.flag("full"):
             entry["groups"] = ",".join(call.cluster.access.groups_of(userid))
             tokens = tokens_of(call.cluster.access, userid)
@@ -81,8 +80,7 @@ def _may_read(call: Call) -> None:
 def user_info(call: Call) -> dict[str, Any]:
     """Return a user with groups and tokens."""
     access, userid = call.cluster.access, str(call.params["userid"])
-    require_user_exists(call, userid)
-    shown = {**_described(access.users[userid]), "groups": access.groups_of(userid)}
+    shown = {**_described(access.user(userid)), "groups": access.groups_of(userid)}
     tokens = tokens_of(access, userid)
     if tokens:
         shown["tokens"] = {name: token_info(token) for name, token in tokens.items()}
@@ -114,8 +112,7 @@ def create_user(call: Call) -> None:
 
 
 def _may_change(call: Call) -> None:
-    userid = verified_userid(call)
-    require_user_exists(call, userid)
+    call.cluster.access.user(verified_userid(call))
     require_on_named_groups(call, "User.Modify")
     require_on_existing_user(call, "User.Modify")
 
@@ -130,9 +127,7 @@ def change_user(call: Call) -> None:
     """Change a user."""
     userid = str(call.params["userid"])
     with changed_access(call, "update user failed") as access:
-        if userid not in access.users:
-            raise OperationError(f"no such user ('{userid}')")
-        _apply(call, access.users[userid])
+        _apply(call, access.user(userid))
         if call.text("groups") is not None and not call.flag("append"):
             _leave_groups(access, userid)
         _join(access, userid, call.text("groups"))
