@@ -27,7 +27,7 @@ _PERIODS: Final = {
     "keep-monthly": "%m/%Y",
     "keep-yearly": "%Y",
 }
-_FORMAT: Properties = {
+RETENTION_PARTS: Final[Properties] = {
     "keep-all": Prop(type="boolean", optional=True),
     "keep-last": _COUNT,
     **dict.fromkeys(_PERIODS, _COUNT),
@@ -37,7 +37,7 @@ KEEP_ALL: Final[Retention] = {"keep-all": 1}
 
 def parse_retention(text: str) -> Retention:
     """Parse the value of `prune-backups`. Raise Proxmox's format error if it is invalid."""
-    counts = {key: int(value) for key, value in parse_property_string(text, _FORMAT).items()}
+    counts = {key: int(value) for key, value in parse_property_string(text, RETENTION_PARTS).items()}
     keeps_all = counts.pop("keep-all", 0)
     if not any(counts.values()):
         return KEEP_ALL

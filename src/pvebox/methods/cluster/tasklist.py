@@ -36,16 +36,7 @@ def _facts(upid: Upid) -> dict[str, Any]:
 
 def _plain_facts(upid: Upid) -> dict[str, Any]:
     """Return the fields of a UPID, with the token in the user's name."""
-    return {
-        "upid": str(upid),
-        "node": upid.node,
-        "pid": upid.pid,
-        "pstart": upid.pstart,
-        "starttime": upid.starttime,
-        "type": upid.type,
-        "id": upid.id,
-        "user": upid.user,
-    }
+    return {"upid": str(upid), **vars(upid)}
 
 
 def _owns(user: str, upid: Upid) -> bool:
@@ -94,10 +85,7 @@ def _ended(task: Task) -> dict[str, Any]:
 
 
 def _checks(call: Call) -> list[Callable[[Task], bool]]:
-    """Return the checks that a task has to pass: the filters of a call, and whether its caller may see the task.
-
-    There are none for filters that are not given: a node may have many tasks.
-    """
+    """Return checks that a task must pass: the filters that the call gives, and whether its caller may see the task."""
     found: list[Callable[[Task], bool]] = []
     if not call.allows(f"/nodes/{call.node}", "Sys.Audit"):
         caller = call.user

@@ -1,24 +1,25 @@
-"""API methods: back up containers (vzdump), and read the config in a backup."""
+"""API methods: back up containers (vzdump), prune backups, and read from a backup."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-from pvebox.access.accounts import ROOT
+from pvebox.access.accounts import ROOT, existing
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
-from pvebox.api.routes import Call, anybody, api
-from pvebox.api.schema import Prop, parse_property_string
-from pvebox.backups import keeping
+from pvebox.api.routes import Call, anybody, api, having
+from pvebox.api.schema import Prop, Properties, parse_property_string
+from pvebox.backups import keeping, prune
 from pvebox.backups.order import DEFAULT_STORAGE, JobOrder
-from pvebox.backups.prune import RETENTION, Retention, parse_retention, print_retention
+from pvebox.backups.prune import Retention, parse_retention, print_retention
 from pvebox.backups.vzdump import run_job, storage_for_backups
 from pvebox.cluster.tasks import Task
 from pvebox.guests.disks import check_volume_access
 from pvebox.guests.storage import parse_volume_id
 
 _VZDUMP: Final = "/nodes/{node}/vzdump"
+_STORAGE: Final = "/nodes/{node}/storage/{storage}"
 _SUFFIXES: Final = {"0": ".tar", "1": ".tar.lzo", "gzip": ".tar.gz", "lzo": ".tar.lzo", "zstd": ".tar.zst"}
 _FLAG = Prop(type="boolean", optional=True)
 _TEXT = Prop(optional=True)
@@ -33,7 +34,7 @@ _PERFORMANCE: Final = {
     "max-workers": Prop(type="integer", optional=True, minimum=1, maximum=256),
     "pbs-entries-max": Prop(type="integer", optional=True, minimum=1),
 }
-_PARAMETERS: Final = {
+VZDUMP_PARAMETERS: Final[Properties] = {
     "vmid": _VMIDS,
     "all": _FLAG,
     "bwlimit": _NUMBER,
@@ -55,7 +56,7 @@ _PARAMETERS: Final = {
     "pigz": _INTEGER,
     "pool": _TEXT,
     "protected": Prop(type="boolean", optional=True, requires="storage"),
-    "prune-backups": RETENTION,
+    "prune-backups": prune.RETENTION,
     "quiet": _FLAG,
     "remove": _FLAG,
     "script": _TEXT,
@@ -67,12 +68,18 @@ _PARAMETERS: Final = {
     "tmpdir": _TEXT,
     "zstd": _INTEGER,
 }
+_PRUNE_PARAMETERS: Final = {
+    "prune-backups": prune.RETENTION,
+    "type": Prop(optional=True, enum=("qemu", "lxc")),
+    "vmid": Prop(type="integer", optional=True, format=formats.vmid),
+}
+_FILE: Final = {"volume": Prop(), "filepath": Prop()}
 _ROOT_ONLY: Final = ("tmpdir", "dumpdir", "script", "job-id")
 _TUNING: Final = ("bwlimit", "ionice", "performance")
 _PLAIN_WORD = re.compile(r"[\w!%+,\-./:@^]+", re.ASCII)
 
 
-@api.method("POST", _VZDUMP, anybody, _PARAMETERS)
+@api.method("POST", _VZDUMP, anybody, VZDUMP_PARAMETERS)
 def vzdump(call: Call) -> str:
     """Back up containers in a task, and return its UPID, or `OK` if no guest is on this node."""
     cluster, node = call.cluster, call.node
@@ -135,9 +142,7 @@ def _guests(call: Call) -> list[int]:
     """Return the guests to back up: those of this node, and the listed ones that do not exist."""
     cluster, pool, listed = call.cluster, call.text("pool"), call.text("vmid")
     if pool:
-        if pool not in cluster.access.pools:
-            raise OperationError(f"pool '{pool}' does not exist")
-        vmids = [vmid for vmid in cluster.access.pools[pool].vmids if cluster.configs.exists(vmid)]
+        vmids = [vmid for vmid in existing(cluster.access.pools, "pool", pool).vmids if cluster.configs.exists(vmid)]
     elif listed:
         vmids = [int(vmid) for vmid in formats.split_list(listed)]
     elif call.flag("all"):
@@ -223,9 +228,6 @@ def extract_config(call: Call) -> str:
     """Return the text of the config in a backup."""
     cluster, volid = call.cluster, str(call.params["volume"])
     check_volume_access(call, -1, volid, None)
-    parts = parse_volume_id(volid)
-    if parts is None:
-        raise OperationError(f"unable to parse volume ID '{volid}'")
     storage, ref = cluster.locate(volid, call.node)
     owner = storage.parse(ref.name).owner
     call.require(f"/vms/{owner or ''}", "VM.Backup")
@@ -237,3 +239,57 @@ def extract_config(call: Call) -> str:
     if text is None:
         raise OperationError("ERROR: archive contains no configuration file")
     return text
+
+
+@api.method(
+    "GET",
+    f"{_STORAGE}/prunebackups",
+    having("/storage/{storage}", "Datastore.Audit", "Datastore.AllocateSpace", any_of=True),
+    _PRUNE_PARAMETERS,
+)
+def preview(call: Call) -> list[dict[str, Any]]:
+    """Return the backups of a storage and whether pruning would keep or remove them."""
+    storage = call.cluster.storage(str(call.params["storage"]))
+    keep = prune.retention_for(storage, call.text("prune-backups"))
+    entries = []
+    vmid = call.vmid if "vmid" in call.params else None
+    for entry in prune.marked(call.cluster, call.node, storage, keep, vmid, call.text("type")):
+        backup = entry.backup
+        shown: dict[str, Any] = {"volid": backup.volid, "ctime": backup.ctime, "type": backup.kind, "mark": entry.mark}
+        entries.append(shown if backup.vmid is None else {**shown, "vmid": backup.vmid})
+    return entries
+
+
+@api.method("DELETE", f"{_STORAGE}/prunebackups", anybody, _PRUNE_PARAMETERS)
+def prune_backups(call: Call) -> str:
+    """Prune the backups of a storage, or those of one guest, in a task."""
+    cluster, node, storage_id = call.cluster, call.node, str(call.params["storage"])
+    vmid = call.vmid if "vmid" in call.params else None
+    if vmid is None:
+        call.require(f"/storage/{storage_id}", "Datastore.Allocate")
+    else:
+        call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
+        call.require(f"/vms/{vmid}", "VM.Backup")
+    text, kind = call.text("prune-backups"), call.text("type")
+
+    def work(task: Task) -> None:
+        storage = cluster.storage(storage_id)
+        prune.prune(cluster, node, storage, prune.retention_for(storage, text), vmid, kind, task.say)
+
+    id_ = storage_id if vmid is None else f"{vmid}@{storage_id}"
+    return cluster.start_task(node, "prunebackups", id_, call.user, work)
+
+
+@api.method("GET", f"{_STORAGE}/file-restore/list", anybody, _FILE)
+@api.method("GET", f"{_STORAGE}/file-restore/download", anybody, _FILE)
+def restore_file(call: Call) -> None:
+    """Raise Proxmox's error: only a Proxmox Backup Server can list and restore the files of a backup."""
+    storage_id, volume = str(call.params["storage"]), str(call.params["volume"])
+    parts = parse_volume_id(volume)
+    if parts is not None and parts[0] != storage_id:
+        raise ParameterError({"volume": f"storage ID mismatch ({parts[0]} != {storage_id})."})
+    if parts is None:
+        volume = f"{storage_id}:{volume if volume.startswith('backup/') else f'backup/{volume}'}"
+    call.cluster.storage(storage_id)
+    check_volume_access(call, -1, volume, "backup")
+    raise ParameterError({"storage": "Only PBS storages supported for file-restore."})

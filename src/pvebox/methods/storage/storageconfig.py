@@ -12,6 +12,7 @@ from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError
 from pvebox.api.routes import STORAGE, Call, anybody, api, having
 from pvebox.api.schema import FormatError, Prop, Properties
+from pvebox.backups.prune import RETENTION_PARTS
 from pvebox.guests.storage import Storage, StorageType, storage_entry, storage_from
 
 # Proxmox's storage types. The sandbox has some of them.
@@ -72,25 +73,14 @@ def _absolute_path(text: str) -> None:
         raise FormatError("value does not look like a valid absolute path\n")
 
 
-def _lvm_name(text: str) -> None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9\-_.]*[a-z0-9]", text, re.IGNORECASE | re.ASCII):
-        raise FormatError(f"lvm name '{text}' contains illegal characters\n")
-
-
-KEEP: Final = {
-    "keep-all": _FLAG,
-    **{
-        f"keep-{unit}": Prop(type="integer", minimum=0, optional=True)
-        for unit in ("last", "hourly", "daily", "weekly", "monthly", "yearly")
-    },
-}
+_lvm_name = formats.matching(r"(?i)[a-z0-9][a-z0-9\-_.]*[a-z0-9]", "lvm name '{}' contains illegal characters")
 _CHANGEABLE: Final[Properties] = {
     "nodes": Prop(optional=True, format=formats.list_of(formats.node)),
     "content": Prop(optional=True, format=formats.list_of(_content_type)),
     "disable": _FLAG,
     "shared": _FLAG,
     "format": Prop(optional=True, enum=("raw", "qcow2", "subvol", "vmdk")),
-    "prune-backups": Prop(optional=True, format=KEEP),
+    "prune-backups": Prop(optional=True, format=RETENTION_PARTS),
     "max-protected-backups": Prop(type="integer", minimum=-1, optional=True),
     "bwlimit": _TEXT,
     "preallocation": Prop(optional=True, enum=("off", "metadata", "falloc", "full")),
