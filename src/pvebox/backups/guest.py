@@ -109,12 +109,9 @@ class GuestBackup:
         self._archive(mounts)
 
     def _lock(self) -> None:
-        cluster, vmid, node = self._cluster, self._vmid, self._order.node
-        with cluster.configs.lock(vmid):
-            config = cluster.configs.load(vmid, node)
+        with self._cluster.configs.changing(self._vmid, self._order.node) as config:
             config.require_unlocked()
             config.options["lock"] = "backup"
-            cluster.configs.save(vmid, node, config)
         self._locked = True
 
     def _begin(self, mode: str) -> tuple[str, list[Mount]]:
@@ -150,19 +147,14 @@ class GuestBackup:
         if needs_snapshots and not all(self._has_snapshots(point) for point in points):
             raise _NoSnapshotsError("mode failure - some volumes do not support snapshots")
         for point in points:
-            self._require_volume(point)
+            if point.type is MountType.VOLUME:
+                cluster.existing(point.volume, node)
         return [cluster.mount(point, node) for point in points]
 
     def _has_snapshots(self, point: MountPoint) -> bool:
         if point.type is not MountType.VOLUME:
             return False
         return self._cluster.locate(point.volume, self._order.node)[0].type is StorageType.LVM_THIN
-
-    def _require_volume(self, point: MountPoint) -> None:
-        if point.type is MountType.VOLUME:
-            storage, ref = self._cluster.locate(point.volume, self._order.node)
-            if self._cluster.runtime.volumes.get(ref) is None:
-                raise OperationError(storage.missing(ref.name))
 
     def _stop(self) -> None:
         self._log.info("stopping virtual guest")
@@ -241,7 +233,7 @@ class GuestBackup:
     def _clean_up(self) -> None:
         """Undo what the backup changed. An error in one step is logged, and the next step follows."""
         if self._locked:
-            self._attempt(self._unlock)
+            self._attempt(lambda: self._cluster.configs.unlock(self._vmid, self._order.node))
         if self._snapshot is not None:
             if self._snapshot.in_config:
                 self._log.info("cleanup temporary 'vzdump' snapshot")
@@ -255,13 +247,6 @@ class GuestBackup:
             step()
         except ApiError as error:
             self._task.say(error.text)
-
-    def _unlock(self) -> None:
-        cluster, vmid, node = self._cluster, self._vmid, self._order.node
-        with cluster.configs.lock(vmid):
-            config = cluster.configs.load(vmid, node)
-            config.options.pop("lock", None)
-            cluster.configs.save(vmid, node, config)
 
     def _start_again(self) -> None:
         cluster, vmid, node = self._cluster, self._vmid, self._order.node

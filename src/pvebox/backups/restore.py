@@ -52,14 +52,12 @@ class _Recovered:
 
 def lock_replaced(cluster: Cluster, vmid: int, node: str) -> None:
     """Lock a container that will be overwritten. Raise if it is locked already."""
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with cluster.configs.changing(vmid, node) as config:
         try:
             config.require_unlocked()
         except OperationError as error:
             raise OperationError(f"unable to restore CT {vmid} - {error.text}") from None
         config.options["lock"] = "create"
-        cluster.configs.save(vmid, node, config)
 
 
 def restore(cluster: Cluster, order: CreateOrder, options: RestoreOptions, task: Task) -> None:
@@ -102,10 +100,8 @@ def _undo(cluster: Cluster, order: CreateOrder, made: list[VolumeRef], task: Tas
     destroy_volumes(cluster, made, task.say)
     if changed:
         cluster.configs.remove(order.vmid)
-        return
-    config = cluster.configs.load(order.vmid, order.node)
-    config.options.pop("lock", None)
-    cluster.configs.save(order.vmid, order.node, config)
+    else:
+        cluster.configs.unlock(order.vmid, order.node)
 
 
 def _recover(cluster: Cluster, order: CreateOrder, options: RestoreOptions, task: Task) -> _Recovered:

@@ -17,7 +17,7 @@ from pvebox.cluster.tasks import Task, Tasks
 from pvebox.guests.config import CtConfig
 from pvebox.guests.configstore import ConfigStore
 from pvebox.guests.mountpoint import MountPoint, MountType, mount_points
-from pvebox.guests.storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
+from pvebox.guests.storage import Storage, StorageType, VolumeName, snapshot_name, split_volume_id
 from pvebox.runtime.contract import ContainerSpec, Mount, Runtime, Volume, VolumeRef
 from pvebox.server.certificates import OWN, CertificateInfo
 
@@ -142,12 +142,18 @@ class Cluster:
 
     def locate(self, volid: str, node: str) -> tuple[Storage, VolumeRef]:
         """Return storage and reference of a volume id. Raise Proxmox's error if the id is invalid."""
-        parts = parse_volume_id(volid)
-        if parts is None:
-            raise OperationError(f"unable to parse volume ID '{volid}'")
-        storage = self.storage(parts[0])
-        storage.parse(parts[1])
-        return storage, self.place(storage, node, parts[1])
+        store, name = split_volume_id(volid)
+        storage = self.storage(store)
+        storage.parse(name)
+        return storage, self.place(storage, node, name)
+
+    def existing(self, volid: str, node: str) -> tuple[Storage, VolumeRef, Volume]:
+        """Return storage, reference and facts of a volume. Raise Proxmox's error if it does not exist."""
+        storage, ref = self.locate(volid, node)
+        volume = self.runtime.volumes.get(ref)
+        if volume is None:
+            raise OperationError(storage.missing(ref.name))
+        return storage, ref, volume
 
     def place(self, storage: Storage, node: str, name: str) -> VolumeRef:
         """Return the reference of a volume as a node sees it."""
@@ -155,14 +161,8 @@ class Cluster:
 
     def parse_volume(self, volid: str) -> VolumeName:
         """Parse the name in a volume id."""
-        parts = parse_volume_id(volid)
-        if parts is None:
-            raise OperationError(f"unable to parse volume ID '{volid}'")
-        return self.storage(parts[0]).parse(parts[1])
-
-    def volume(self, volid: str, node: str) -> Volume | None:
-        """Return the volume with this id, or None if it does not exist."""
-        return self.runtime.volumes.get(self.locate(volid, node)[1])
+        store, name = split_volume_id(volid)
+        return self.storage(store).parse(name)
 
     def snapshots_of(self, ref: VolumeRef) -> list[VolumeRef]:
         """Return the snapshots of a volume on LVM-thin."""

@@ -16,12 +16,12 @@ from pvebox.guests.disks import (
     destroy_volumes,
     free_if_owned,
     in_use,
+    is_refused,
     silent,
     with_true_size,
 )
 from pvebox.guests.mountpoint import MountType, add_unused, new_disk, parse
 from pvebox.guests.network import complete_network
-from pvebox.guests.sharing import is_refused
 from pvebox.guests.storage import parse_volume_id
 
 # Options that change in the config of a running container without a change to the container itself.
@@ -181,9 +181,7 @@ def _apply_mount(cluster: Cluster, vmid: int, node: str, config: CtConfig, key: 
 def _plug(cluster: Cluster, vmid: int, node: str, key: str, text: str) -> None:
     point = parse(key, text)
     if point.type is MountType.VOLUME:
-        storage, ref = cluster.locate(point.volume, node)
-        if cluster.runtime.volumes.get(ref) is None:
-            raise OperationError(storage.missing(ref.name))
+        _, ref, _ = cluster.existing(point.volume, node)
         if is_refused(cluster, node, ref, read_only=point.read_only):
             option = "-o ro " if point.read_only else ""
             target = f"/var/lib/lxc/.pve-staged-mounts/{key}"

@@ -102,6 +102,19 @@ class ConfigStore:
                 del self._texts[vmid]
                 (self._folder(found[0]) / f"{vmid}.conf").unlink(missing_ok=True)
 
+    @contextlib.contextmanager
+    def changing(self, vmid: int, node: str, say: Callable[[str], None] | None = None) -> Iterator[CtConfig]:
+        """Hold the lock of a config, and save the changes of the block unless it raises."""
+        with self.lock(vmid, say):
+            config = self.load(vmid, node)
+            yield config
+            self.save(vmid, node, config)
+
+    def unlock(self, vmid: int, node: str) -> None:
+        """Remove the option `lock` from a config."""
+        with self.changing(vmid, node) as config:
+            config.options.pop("lock", None)
+
     def lock(self, vmid: int, say: Callable[[str], None] | None = None) -> AbstractContextManager[None]:
         """Hold the lock of a config. Raise Proxmox's timeout error if the lock is not released in time."""
         return self._hold(f"/run/lock/lxc/pve-config-{vmid}.lock", say)

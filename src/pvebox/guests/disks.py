@@ -1,9 +1,9 @@
-"""Create, free and check containers' volumes by Proxmox's rules of ownership."""
+"""Create, free and check containers' volumes by Proxmox's rules: who owns them, and who may mount them together."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,11 +11,10 @@ from pvebox.api.errors import OperationError
 from pvebox.api.routes import Call
 from pvebox.cluster.cluster import Cluster
 from pvebox.guests.config import CtConfig, Options, Value
-from pvebox.guests.mountpoint import MountPoint, MountType, mount_points, new_disk, parse
+from pvebox.guests.mountpoint import MountPoint, MountType, mount_points, new_disk
 from pvebox.guests.options import UNUSED_KEYS
-from pvebox.guests.sharing import is_refused
 from pvebox.guests.storage import Storage, StorageType, snapshot_name
-from pvebox.runtime.contract import VolumeBusyError, VolumeRef
+from pvebox.runtime.contract import ContainerSpec, VolumeBusyError, VolumeRef
 
 Log = Callable[..., None]
 # Messages about a mount name the volume's device. The sandbox has loop devices, and no LVM.
@@ -221,12 +220,38 @@ def with_true_size(cluster: Cluster, point: MountPoint, node: str) -> MountPoint
     """Return a mount point with the real size of its volume, or unchanged if the volume does not exist."""
     if point.type is not MountType.VOLUME:
         return point
-    volume = cluster.volume(point.volume, node)
-    if volume is None:
-        return point
-    return point.on(point.volume, volume.size)
+    volume = cluster.runtime.volumes.get(cluster.locate(point.volume, node)[1])
+    return point if volume is None else point.on(point.volume, volume.size)
 
 
-def parse_existing(key: str, config: CtConfig) -> MountPoint:
-    """Parse the mount point under a key of a config. Raise Proxmox's format error if the key is not set."""
-    return parse(key, config.text(key) or "")
+def is_refused(cluster: Cluster, node: str, ref: VolumeRef, *, read_only: bool) -> bool:
+    """Return whether the kernel of a node refuses to mount a volume, because containers have mounted it.
+
+    On one node all mounts of a volume share one superblock, which is either read-only or writable. Between nodes,
+    ext4's multi-mount protection refuses a second writable mount.
+    """
+    if not cluster.runtime.volumes.mounted(ref):
+        return False
+    # A volume that was renamed while a container had it mounted has its old name in that container's config.
+    mounts = list(_mounts(cluster, ref)) or [(node, False)]
+    return any(other != read_only if where == node else not other and not read_only for where, other in mounts)
+
+
+def refused_mount(cluster: Cluster, spec: ContainerSpec) -> str | None:
+    """Return the key of a container's first mount that the kernel would refuse now, or None."""
+    for mount in spec.mounts:
+        source = mount.source
+        if isinstance(source, VolumeRef) and is_refused(cluster, spec.node, source, read_only=mount.read_only):
+            return mount.key
+    return None
+
+
+def _mounts(cluster: Cluster, ref: VolumeRef) -> Iterator[tuple[str, bool]]:
+    """Yield for each mount of a volume in a running container its node, and whether it is read-only."""
+    for vmid in cluster.configs.vmids():
+        node = cluster.configs.node_of(vmid)
+        if node is None or not cluster.runtime.containers.running(vmid):
+            continue
+        for mount in cluster.spec(vmid, node, cluster.configs.load(vmid, node)).mounts:
+            if mount.source == ref:
+                yield node, mount.read_only

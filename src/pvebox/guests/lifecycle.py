@@ -13,11 +13,20 @@ from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.change import apply_pending, normalised
 from pvebox.guests.config import CtConfig, Options
-from pvebox.guests.disks import Log, create_disks, destroy_volumes, every_volume, free, free_if_owned, silent
+from pvebox.guests.disks import (
+    Log,
+    create_disks,
+    destroy_volumes,
+    every_volume,
+    free,
+    free_if_owned,
+    is_refused,
+    refused_mount,
+    silent,
+)
 from pvebox.guests.mountpoint import mount_points, volumes_of
 from pvebox.guests.network import complete_network, parse_network
 from pvebox.guests.options import FEATURES
-from pvebox.guests.sharing import is_refused, refused_mount
 from pvebox.guests.storage import Storage
 from pvebox.runtime.contract import Archive, NotMountableError, Unpacked, VolumeRef
 
@@ -38,11 +47,6 @@ class CreateOrder:
     ssh_keys: str | None = None
     pool: str | None = None
     start: bool = False
-
-
-def initial_config() -> CtConfig:
-    """Return the config of a new container during its creation: only a lock."""
-    return CtConfig(options={"lock": "create"})
 
 
 def create(cluster: Cluster, order: CreateOrder, task: Task) -> None:
@@ -111,11 +115,7 @@ def message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
             return error.printed
         case SandboxError():
             return error.message
-    return _interrupted(vmid)
-
-
-def _interrupted(vmid: int) -> str:
-    """Return Proxmox's error for an interrupted unpacking, which quotes the tar command line."""
+    # Proxmox's error for an interrupted unpacking quotes the tar command line.
     command = (
         "lxc-usernsexec -m u:0:100000:65536 -m g:0:100000:65536 -- tar xpf - --zstd --totals"
         " --one-file-system -p --sparse --numeric-owner --acls --xattrs '--xattrs-include=user.*'"
@@ -156,9 +156,7 @@ def _mount_error(vmid: int, config: CtConfig, key: str) -> OperationError:
 
 def _require_volumes(cluster: Cluster, node: str, config: CtConfig) -> None:
     for volid in volumes_of(config.options):
-        storage, ref = cluster.locate(volid, node)
-        if cluster.runtime.volumes.get(ref) is None:
-            raise OperationError(storage.missing(ref.name))
+        cluster.existing(volid, node)
 
 
 def warn_about_nesting(config: CtConfig, unpacked: Unpacked, task: Task) -> None:

@@ -11,7 +11,7 @@ from pvebox.api.errors import ApiError, OperationError
 from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig, Options
-from pvebox.guests.disks import free, next_volume
+from pvebox.guests.disks import every_volume, free, next_volume
 from pvebox.guests.lifecycle import start
 from pvebox.guests.mountpoint import MountType, add_unused, mount_points, parse
 from pvebox.guests.options import MOUNT_KEYS, UNUSED_KEYS
@@ -136,16 +136,15 @@ class Migration:
         cluster.configs.save(order.vmid, order.source, config)
         renamed: dict[str, str] = {}
         for volid in self._local_volumes(config):
-            storage, ref = cluster.locate(volid, order.source)
-            if cluster.runtime.volumes.get(ref) is None:
-                raise OperationError(storage.missing(ref.name))
+            storage, ref, _ = cluster.existing(volid, order.source)
             copy = self._copy(storage, ref)
             self._copied[volid] = ref
             renamed[volid] = f"{copy.storage}:{copy.name}"
             self._say(f"volume '{volid}' is '{renamed[volid]}' on the target")
         for section in (config.options, *config.snapshots.values()):
             _rename_volumes(section, renamed)
-        for volid in renamed.keys() - {*_named(config)}:
+        mounted = [point.volume for section in config.snapshots.values() for point in mount_points(section)]
+        for volid in renamed.keys() - {*every_volume(config.options), *mounted}:
             add_unused(config.options, renamed[volid])
         cluster.configs.save(order.vmid, order.source, config)
         cluster.configs.move(order.vmid, order.target)
@@ -231,12 +230,6 @@ class Migration:
 def _name_on(target: Storage, vmid: int, source: Storage, name: str) -> str:
     plain = source.parse(name).file.removesuffix(".raw")
     return plain if target.type.is_lvm else f"{vmid}/{plain}.raw"
-
-
-def _named(config: CtConfig) -> list[str]:
-    sections = (config.options, *config.snapshots.values())
-    volumes = [point.volume for section in sections for point in mount_points(section)]
-    return volumes + [str(config.options[key]) for key in UNUSED_KEYS if key in config.options]
 
 
 def _rename_volumes(section: Options, renamed: Mapping[str, str]) -> None:

@@ -216,6 +216,14 @@ def parse_volume_id(volid: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
+def split_volume_id(volid: str) -> tuple[str, str]:
+    """Return storage and name of a volume id, or raise Proxmox's error."""
+    parts = parse_volume_id(volid)
+    if parts is None:
+        raise OperationError(f"unable to parse volume ID '{volid}'")
+    return parts
+
+
 def snapshot_name(name: str, snapshot: str) -> str:
     """Return the name of a volume's snapshot on LVM-thin."""
     return f"{_SNAPSHOT}{name}_{snapshot}"

@@ -282,10 +282,8 @@ def feature(call: Call) -> dict[str, int]:
     """Return whether a container, or a snapshot of it, can be snapshotted, cloned or copied."""
     config = call.cluster.configs.load(call.vmid, call.node)
     snapshot = call.text("snapname")
-    if snapshot is not None and snapshot not in config.snapshots:
-        raise OperationError(f"snapshot '{snapshot}' does not exist")
-    section = config.options if snapshot is None else config.snapshots[snapshot]
-    return {"hasFeature": int(has_feature(call.cluster, str(call.params["feature"]), section, snapshot))}
+    has = has_feature(call.cluster, str(call.params["feature"]), config.section(snapshot), snapshot)
+    return {"hasFeature": int(has)}
 
 
 @api.method("GET", f"{_CONTAINER}/firewall/options", _AUDIT)

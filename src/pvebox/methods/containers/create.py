@@ -14,10 +14,10 @@ from pvebox.backups.restore import RestoreOptions, lock_replaced, restore
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig
 from pvebox.guests.disks import check_volume_access
-from pvebox.guests.lifecycle import CreateOrder, create, initial_config
-from pvebox.guests.mountpoint import MountType, is_bare_number, mount_points
+from pvebox.guests.lifecycle import CreateOrder, create
+from pvebox.guests.mountpoint import is_bare_number, volumes_of
 from pvebox.guests.options import SETTABLE
-from pvebox.guests.storage import parse_volume_id
+from pvebox.guests.storage import split_volume_id
 from pvebox.runtime.contract import Archive
 
 _FLAG = Prop(type="boolean", optional=True)
@@ -98,7 +98,7 @@ def create_container(call: Call) -> str:
         start=call.flag("start"),
     )
     if replaces is None:
-        cluster.configs.reserve(vmid, node, initial_config())
+        cluster.configs.reserve(vmid, node, CtConfig(options={"lock": "create"}))
     else:
         lock_replaced(cluster, vmid, node)
     recovery = RestoreOptions(
@@ -154,13 +154,8 @@ def _wanted_mounts(call: Call, options: dict[str, Any]) -> dict[str, str]:
     if not mounts:
         _require_usable(call, default)
         return {"rootfs": f"{default}:4"}
-    for point in mount_points(mounts):
-        if point.type is not MountType.VOLUME:
-            continue
-        parts = parse_volume_id(point.volume)
-        if parts is None:
-            raise OperationError(f"unable to parse volume ID '{point.volume}'")
-        _require_usable(call, parts[0])
+    for volid in volumes_of(mounts):
+        _require_usable(call, split_volume_id(volid)[0])
     return mounts
 
 

@@ -143,8 +143,7 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
     cluster, vmid, node, key = call.cluster, call.vmid, call.node, str(call.params["volume"])
     call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
     delete = call.flag("delete")
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with cluster.configs.changing(vmid, node) as config:
         config.require_unlocked()
         if cluster.runtime.containers.running(vmid):
             raise OperationError("cannot move volumes of a running container")
@@ -155,17 +154,13 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
             raise OperationError("you can't move a volume with snapshots and delete the source")
         require_same_digest(config, call.text("digest"))
         config.options["lock"] = "disk"
-        cluster.configs.save(vmid, node, config)
 
     def work(task: Task) -> None:
         cluster.tasks.note(task, f"move volume CT {vmid}: move --volume {key} --storage {storage_id}")
         try:
             _copy_over(cluster, vmid, node, cluster.storage(storage_id), point, task, delete=delete)
         finally:
-            with cluster.configs.lock(vmid):
-                fresh = cluster.configs.load(vmid, node)
-                fresh.options.pop("lock", None)
-                cluster.configs.save(vmid, node, fresh)
+            cluster.configs.unlock(vmid, node)
 
     return cluster.start_task(node, "move_volume", str(vmid), call.user, work)
 
@@ -180,19 +175,15 @@ def _copy_over(
         name = storage.base_name(name)
         cluster.runtime.volumes.rename(target, name)
     copied = cluster.runtime.volumes.get(cluster.place(storage, node, name))
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with cluster.configs.changing(vmid, node) as config:
         config.options[point.key] = str(point.on(f"{storage.id}:{name}", copied.size if copied else None))
         if not delete:
             add_unused(config.options, point.volume)
-        cluster.configs.save(vmid, node, config)
     if delete:
         try:
             # As in Proxmox, without a check of who owns the volume.
             free(cluster, source, task.say)
         except ApiError as error:
             task.say(error.text)
-            with cluster.configs.lock(vmid):
-                config = cluster.configs.load(vmid, node)
+            with cluster.configs.changing(vmid, node) as config:
                 add_unused(config.options, point.volume)
-                cluster.configs.save(vmid, node, config)

@@ -43,17 +43,11 @@ def read(call: Call) -> dict[str, Any]:
         both = "cannot use 'snapshot' parameter with 'current'"
         raise ParameterError({"snapshot": both, "current": both})
     config = call.cluster.configs.load(call.vmid, call.node)
-    shown = _current(config, pending=not call.flag("current")) if snapshot is None else _snapshot(config, snapshot)
+    shown = _current(config, pending=not call.flag("current")) if snapshot is None else dict(config.section(snapshot))
     if not call.allows(f"/vms/{call.vmid}", "VM.Config.Options"):
         shown.pop("env", None)
     shown["digest"] = config.digest
     return shown
-
-
-def _snapshot(config: CtConfig, name: str) -> dict[str, Any]:
-    if name not in config.snapshots:
-        raise OperationError(f"snapshot '{name}' does not exist")
-    return dict(config.snapshots[name])
 
 
 def _current(config: CtConfig, *, pending: bool) -> dict[str, Any]:

@@ -30,13 +30,8 @@ def listing(call: Call) -> list[dict[str, Any]]:
     config = cluster.configs.load(vmid, call.node)
     found = []
     for name, section in sorted(config.snapshots.items()):
-        entry: dict[str, Any] = {"name": name, "snaptime": section.get("snaptime", 0)}
-        entry["description"] = section.get("description", "")
-        if "parent" in section:
-            entry["parent"] = section["parent"]
-        if "snapstate" in section:
-            entry["snapstate"] = section["snapstate"]
-        found.append(entry)
+        entry = {"name": name, "snaptime": section.get("snaptime", 0), "description": section.get("description", "")}
+        found.append(entry | {key: section[key] for key in ("parent", "snapstate") if key in section})
     current: dict[str, Any] = {
         "name": "current",
         "description": "You are here!",
@@ -93,27 +88,18 @@ def delete(call: Call) -> str:
 @api.method("GET", f"{_ONE}/config", _READ, {"snapname": _NAME})
 def config(call: Call) -> dict[str, Any]:
     """Return the config in a snapshot."""
-    name = str(call.params["snapname"])
-    section = call.cluster.configs.load(call.vmid, call.node).snapshots.get(name)
-    if section is None:
-        raise OperationError(f"snapshot '{name}' does not exist")
-    return dict(section)
+    return dict(call.cluster.configs.load(call.vmid, call.node).section(str(call.params["snapname"])))
 
 
 @api.method("PUT", f"{_ONE}/config", _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
 def describe(call: Call) -> None:
     """Change a snapshot's description."""
-    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
     description = call.text("description")
     if description is None:
         return
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with call.cluster.configs.changing(call.vmid, call.node) as config:
         config.require_unlocked()
-        if name not in config.snapshots:
-            raise OperationError(f"snapshot '{name}' does not exist")
-        config.snapshots[name]["description"] = description
-        cluster.configs.save(vmid, node, config)
+        config.section(str(call.params["snapname"]))["description"] = description
 
 
 @api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": _FLAG})

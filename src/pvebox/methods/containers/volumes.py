@@ -11,8 +11,7 @@ from pvebox.api.routes import DIGEST, Call, api, having
 from pvebox.api.schema import Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig
-from pvebox.guests.disks import parse_existing
-from pvebox.guests.mountpoint import MountPoint
+from pvebox.guests.mountpoint import MountPoint, parse
 from pvebox.guests.options import MOUNT_KEYS
 from pvebox.methods.containers.settings import require_same_digest
 from pvebox.runtime.contract import VolumeRef
@@ -75,7 +74,9 @@ def _checked(call: Call) -> _Growth:
         # Proxmox checks the parameter `disk` like an unknown config option, which needs this privilege.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
     require_same_digest(config, call.text("digest"))
-    point = parse_existing(str(call.params["disk"]), config)
+    key = str(call.params["disk"])
+    # If the key is not set, the error is about the format of its value.
+    point = parse(key, config.text(key) or "")
     storage, ref = cluster.locate(point.volume, node)
     owner = storage.parse(ref.name).owner
     if owner != vmid:
