@@ -9,7 +9,8 @@ from typing import Any
 
 from pvebox.api.errors import OperationError, ParameterError
 
-FormatCheck = Callable[[str], None]
+# Raises a FormatError for an invalid value. The result is ignored.
+FormatCheck = Callable[[str], object]
 Properties = Mapping[str, "Prop"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.\d+|\d+\.|\.\d+|\d+)([eE][+-]?\d+)?\Z")

@@ -8,8 +8,8 @@ from typing import Final
 
 from pvebox.api.errors import AbortedError, ApiError, OperationError, SandboxError
 from pvebox.backups import files as backupfiles
-from pvebox.backups.keeping import BackupKeeping
-from pvebox.backups.order import BackupLog, JobOrder, local_time
+from pvebox.backups import prune
+from pvebox.backups.order import BackupLog, JobOrder, fill_template, local_time
 from pvebox.backups.prune import Retention
 from pvebox.backups.snapshot import BackupSnapshot
 from pvebox.cluster.cluster import Cluster
@@ -30,7 +30,7 @@ class _NoSnapshotsError(OperationError):
 
 
 class GuestBackup:
-    """One backup of one container. After `run`, nothing of it is left but the archive and the files beside it."""
+    """One backup of one container. After `run`, only the archive and the files beside it are left."""
 
     def __init__(
         self, cluster: Cluster, order: JobOrder, storage: Storage, retention: Retention, vmid: int, task: Task
@@ -38,7 +38,7 @@ class GuestBackup:
         self._cluster = cluster
         self._order = order
         self._storage = storage
-        self._keeping = BackupKeeping(cluster, order, storage, retention, vmid)
+        self._retention = retention
         self._vmid = vmid
         self._task = task
         self._log = BackupLog(task)
@@ -91,7 +91,7 @@ class GuestBackup:
     def _perform(self) -> None:
         if not self._cluster.configs.exists(self._vmid):
             raise OperationError(f"unable to find VM '{self._vmid}'")
-        self._keeping.require_room()
+        self._require_room()
         self._log.begin()
         self._log.info(f"Starting Backup of VM {self._vmid} (lxc)")
         self._task.say(f"INFO: Backup started at {local_time()}")
@@ -107,6 +107,46 @@ class GuestBackup:
         else:
             mounts = self._take_snapshot(mounts)
         self._archive(mounts)
+
+    def _require_room(self) -> None:
+        """Raise if the guest has as many backups as the retention or the protection allows."""
+        cluster, order, storage = self._cluster, self._order, self._storage
+        if order.protected:
+            limit = backupfiles.protection_limit(cluster, storage, order.user)
+            if limit is not None:
+                backupfiles.require_protectable(cluster, order.node, storage, self._vmid, "lxc", limit)
+            return
+        kept = 0 if self._retention.get("keep-all") else sum(self._retention.values())
+        if not kept or order.remove:
+            return
+        backups = backupfiles.listing(cluster, order.node, storage, self._vmid)
+        if len([backup for backup in backups if backup.kind == "lxc" and not backup.protected]) >= kept:
+            raise OperationError(
+                f"There is a max backup limit of {kept} enforced by the target storage or the vzdump parameters."
+                " Either increase the limit or delete old backups."
+            )
+
+    def _settle(self, name: str) -> None:
+        """Add notes to the new backup, protect it and prune older ones, as the order says."""
+        cluster, order, storage = self._cluster, self._order, self._storage
+        if order.notes_template:
+            self._log.info("adding notes to backup")
+            values = {
+                "cluster": cluster.name if len(cluster.nodes) > 1 else "standalone node",
+                "guestname": self._hostname,
+                "node": order.node,
+                "vmid": str(self._vmid),
+            }
+            notes = fill_template(order.notes_template, values)
+            backupfiles.set_notes(cluster, order.node, storage, name, notes)
+        if order.protected:
+            self._log.info("marking backup as protected")
+            backupfiles.set_protected(cluster, order.node, storage, name, protected=True, limit=None)
+        if order.remove and not self._retention.get("keep-all"):
+            self._log.info(f"prune older backups with retention: {prune.print_retention(self._retention, ', ')}")
+            count = prune.prune(cluster, order.node, storage, self._retention, self._vmid, "lxc", self._log.info)
+            extra = " not covered by keep-retention policy" if count else ""
+            self._log.info(f"pruned {count} backup(s){extra}")
 
     def _lock(self) -> None:
         with self._cluster.configs.changing(self._vmid, self._order.node) as config:
@@ -228,7 +268,7 @@ class GuestBackup:
             raise OperationError(f"command 'mount /dev/dm-0 /mnt/vzsnap0/{target}' failed: exit code 32") from None
         cluster.runtime.note_file(order.node, storage.id, name, size, text)
         self._log.info(f"archive file size: {_format_size(size)}")
-        self._keeping.settle(name, self._hostname, self._log)
+        self._settle(name)
 
     def _clean_up(self) -> None:
         """Undo what the backup changed. An error in one step is logged, and the next step follows."""

@@ -10,8 +10,8 @@ from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
 from pvebox.api.routes import Call, anybody, api, having
 from pvebox.api.schema import Prop, Properties, parse_property_string
-from pvebox.backups import keeping, prune
-from pvebox.backups.order import DEFAULT_STORAGE, JobOrder
+from pvebox.backups import prune
+from pvebox.backups.order import DEFAULT_STORAGE, JobOrder, require_valid_template
 from pvebox.backups.prune import Retention, parse_retention, print_retention
 from pvebox.backups.vzdump import run_job, storage_for_backups
 from pvebox.cluster.tasks import Task
@@ -100,7 +100,7 @@ def vzdump(call: Call) -> str:
     def work(task: Task) -> None:
         run_job(cluster, order, task)
 
-    return cluster.start_task(node, "vzdump", str(vmids[0]) if len(vmids) == 1 else "", call.user, work)
+    return cluster.tasks.start(node, "vzdump", str(vmids[0]) if len(vmids) == 1 else "", call.user, work)
 
 
 def _storage(call: Call) -> str:
@@ -131,7 +131,7 @@ def _require_consistent(call: Call) -> None:
                 raise ParameterError({key: "option conflicts with option 'vmid'"})
     template = call.text("notes-template")
     if template:
-        keeping.require_valid(template)
+        require_valid_template(template)
     if call.text("exclude") is not None and not call.text("pool"):
         call.params["all"] = "1"
     if not (call.flag("all") or call.flag("stop") or call.text("pool") or call.text("vmid")):
@@ -277,7 +277,7 @@ def prune_backups(call: Call) -> str:
         prune.prune(cluster, node, storage, prune.retention_for(storage, text), vmid, kind, task.say)
 
     id_ = storage_id if vmid is None else f"{vmid}@{storage_id}"
-    return cluster.start_task(node, "prunebackups", id_, call.user, work)
+    return cluster.tasks.start(node, "prunebackups", id_, call.user, work)
 
 
 @api.method("GET", f"{_STORAGE}/file-restore/list", anybody, _FILE)

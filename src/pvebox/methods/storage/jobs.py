@@ -33,7 +33,7 @@ _VZDUMP: Final[Properties] = {
     "prune-backups": Prop(optional=True, format=RETENTION_PARTS),
 }
 _SCHEDULED: Final[Properties] = {
-    "schedule": Prop(optional=True, format=calendar.calendar_event, max_length=128),
+    "schedule": Prop(optional=True, format=calendar.parse, max_length=128),
     "starttime": Prop(optional=True, pattern=r"\d{1,2}:\d{1,2}"),
     "dow": Prop(optional=True, format=formats.list_of(_weekday), requires="starttime"),
     "enabled": _FLAG,
