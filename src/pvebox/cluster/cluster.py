@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -9,11 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pvebox.access.accounts import Access
-from pvebox.api.errors import OperationError
+from pvebox.api.errors import OperationError, UnreachableError
 from pvebox.backups.joblock import JobLock
 from pvebox.cluster.ha import HaStore
-from pvebox.cluster.quorum import Membership
-from pvebox.cluster.tasks import Task, Tasks
+from pvebox.cluster.tasks import Tasks
 from pvebox.guests.config import CtConfig
 from pvebox.guests.configstore import ConfigStore
 from pvebox.guests.mountpoint import MountPoint, MountType, mount_points
@@ -41,6 +41,52 @@ class Release:
     release: str = "9.2"
     version: str = "9.2.11"
     repoid: str = "14a22df3"
+
+
+@dataclass
+class Membership:
+    """The nodes that are offline or silent, and whether the others have quorum.
+
+    Proxmox keeps all configs in a cluster filesystem. Without a majority of the nodes it is read-only. Some methods
+    check that first; the others fail when they write a config or take a lock of the cluster.
+    """
+
+    offline: set[str] = field(default_factory=set)
+    # Nodes whose pvestatd has reported nothing for five minutes. It may hang while the node's API works.
+    silent: set[str] = field(default_factory=set)
+    quorate: bool = True
+
+    def status(self, node: str) -> str:
+        """Return the status of a node. Corosync tells `offline`; `unknown` only means that no figures are fresh."""
+        if node in self.offline:
+            return "offline"
+        return "unknown" if node in self.silent else "online"
+
+    def require_quorum(self) -> None:
+        """Raise the error of the methods that check for quorum first."""
+        if not self.quorate:
+            raise OperationError("cluster not ready - no quorum?")
+
+    def require_reachable(self, node: str) -> None:
+        """Raise the error of a request that cannot be forwarded, because its node is offline."""
+        if node in self.offline:
+            raise UnreachableError
+
+    def require_writable(self, path: str) -> None:
+        """Raise the error of a write to the cluster's filesystem, which is read-only without quorum."""
+        if not self.quorate:
+            raise OperationError(f"unable to open file '/etc/pve/{path}.tmp.{os.getpid()}' - Permission denied")
+
+    def require_lock(self, name: str, timeout: float, say: Callable[[str], None] | None = None) -> None:
+        """Raise the error of a lock of the cluster, after the time that Proxmox tries to take it."""
+        if self.quorate:
+            return
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            if say is not None:
+                say(f"trying to acquire cfs lock '{name}' ...")
+            time.sleep(min(1.0, timeout))
+        raise OperationError(f"cfs-lock '{name}' error: no quorum!")
 
 
 class Figures(Protocol):
@@ -128,13 +174,6 @@ class Cluster:
             if not storage.nodes or node in storage.nodes:
                 yield storage
 
-    def require_user_config(self, failure: str) -> None:
-        """Raise if users, tokens, roles, pools and ACLs cannot be changed, because the cluster has no quorum."""
-        try:
-            self.members.require_lock("file-user_cfg", self.configs.lock_timeout)
-        except OperationError as error:
-            raise OperationError(f"{failure}: {error.text}") from None
-
     def require_available(self, storage: Storage, node: str) -> None:
         """Raise Proxmox's error if a storage is limited to other nodes."""
         if storage.nodes and node not in storage.nodes:
@@ -182,10 +221,6 @@ class Cluster:
             source = self.locate(point.volume, node)[1]
             return Mount(point.key, source, point.path, point.read_only)
         return Mount(point.key, self.runtime.host_path(node, point.volume), point.path, point.read_only)
-
-    def start_task(self, node: str, type_: str, id_: str, user: str, work: Callable[[Task], None]) -> str:
-        """Start a task on a node and return its UPID."""
-        return self.tasks.start(node, type_, id_, user, work)
 
     def require_content(self, storage: Storage) -> None:
         """Raise unless the storage may hold containers' volumes."""

@@ -52,7 +52,7 @@ class HaManager:
             if verb == "start" and not running:
                 cluster.tasks.wait(begin_start(cluster, vmid, node, ROOT), 60)
             if verb == "stop" and running:
-                cluster.tasks.wait(cluster.start_task(node, "vzshutdown", str(vmid), ROOT, self._shut_down), 60)
+                cluster.tasks.wait(cluster.tasks.start(node, "vzshutdown", str(vmid), ROOT, self._shut_down), 60)
             if verb == "stop" and cluster.ha.manages(vmid):
                 cluster.ha.put_resource(f"ct:{vmid}", {**cluster.ha.resources[f"ct:{vmid}"], "state": "stopped"})
         finally:

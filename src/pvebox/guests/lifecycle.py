@@ -182,7 +182,7 @@ def begin_start(cluster: Cluster, vmid: int, node: str, user: str, *, skip_lock:
                 raise OperationError("Quotas are not supported by unprivileged containers.")
             start(cluster, vmid, node, config, task.say)
 
-    return cluster.start_task(node, "vzstart", str(vmid), user, work)
+    return cluster.tasks.start(node, "vzstart", str(vmid), user, work)
 
 
 def start_on_boot(cluster: Cluster) -> None:

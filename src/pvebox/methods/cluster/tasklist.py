@@ -146,8 +146,7 @@ def cluster_tasks(call: Call) -> list[dict[str, Any]]:
 def cluster_log(call: Call) -> list[dict[str, Any]]:
     """Return the newest lines of the cluster's log: all for a caller with Sys.Syslog, else the caller's own."""
     user = None if call.allows("/", "Sys.Syslog") else call.user
-    lines = call.cluster.tasks.cluster_log.newest(user, int(call.params.get("max", 0)))
-    return [line.entry() for line in lines]
+    return call.cluster.tasks.cluster_log.newest(user, int(call.params.get("max", 0)))
 
 
 def _own_or(call: Call, upid: Upid, privilege: str) -> None:

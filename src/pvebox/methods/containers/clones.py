@@ -87,7 +87,7 @@ def clone_container(call: Call) -> str:
         pool=pool,
         target_node=target_node,
     )
-    return cluster.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
+    return cluster.tasks.start(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
 
 
 def _other_node(call: Call) -> str | None:
@@ -174,4 +174,4 @@ def make_template(call: Call) -> None:
         with cluster.configs.lock(vmid):
             convert(cluster, vmid, node)
 
-    cluster.start_task(node, "vztemplate", str(vmid), call.user, work)
+    cluster.tasks.start(node, "vztemplate", str(vmid), call.user, work)

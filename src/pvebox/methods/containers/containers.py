@@ -68,7 +68,7 @@ def _ask_ha(call: Call, verb: str) -> str:
         if cluster.ha.manager is not None:
             cluster.ha.manager.queue(vmid, verb)
 
-    return cluster.start_task(call.node, f"ha{verb}", str(vmid), call.user, work)
+    return cluster.tasks.start(call.node, f"ha{verb}", str(vmid), call.user, work)
 
 
 def _refuse_skiplock(call: Call) -> None:
@@ -108,7 +108,7 @@ def stop(call: Call) -> str:
                 config.require_unlocked()
             cluster.runtime.containers.stop(vmid)
 
-    return cluster.start_task(node, "vzstop", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzstop", str(vmid), call.user, work)
 
 
 def _abort_shutdowns(cluster: Cluster, vmid: int, task: Task) -> None:
@@ -146,7 +146,7 @@ def shutdown(call: Call) -> str:
                     raise OperationError("container did not stop")
                 cluster.runtime.containers.stop(vmid)
 
-    return cluster.start_task(node, "vzshutdown", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzshutdown", str(vmid), call.user, work)
 
 
 @api.method(
@@ -171,7 +171,7 @@ def reboot(call: Call) -> str:
                 cluster.runtime.containers.stop(vmid)
             start(cluster, vmid, node, cluster.configs.load(vmid, node), task.say)
 
-    return cluster.start_task(node, "vzreboot", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzreboot", str(vmid), call.user, work)
 
 
 @api.method("POST", f"{_CONTAINER}/status/suspend", _POWER)
@@ -200,7 +200,7 @@ def _checkpoint(call: Call, type_: str, command: str) -> str:
                 cluster.configs.load(vmid, node).require_unlocked()
         raise OperationError(f"command '{command}' failed: exit code 1")
 
-    return cluster.start_task(node, type_, str(vmid), call.user, work)
+    return cluster.tasks.start(node, type_, str(vmid), call.user, work)
 
 
 @api.method(
@@ -242,7 +242,7 @@ def remove(call: Call) -> str:
                     cluster.ha.remove_resource(sid)
                     task.say(f"NOTE: removed CT {vmid} from HA resource configuration.")
 
-    return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzdestroy", str(vmid), call.user, work)
 
 
 @api.method("GET", f"{_CONTAINER}/interfaces", _AUDIT)

@@ -119,7 +119,7 @@ def create_container(call: Call) -> str:
             task.say("Add as HA resource")
             cluster.ha.put_resource(f"ct:{vmid}", {"type": "ct", "state": "started" if order.start else "stopped"})
 
-    return cluster.start_task(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
 
 
 def _require_allocation(call: Call, pool: str | None, replaces: CtConfig | None, unprivileged: bool | None) -> None:

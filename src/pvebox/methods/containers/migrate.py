@@ -68,7 +68,7 @@ def migrate(call: Call) -> str:
     storages = _storage_map(call, target)
     if cluster.ha.manages(vmid):
         said = f"Requesting HA migration for CT {vmid} to node {target}"
-        return cluster.start_task(node, "hamigrate", str(vmid), call.user, lambda task: task.say(said))
+        return cluster.tasks.start(node, "hamigrate", str(vmid), call.user, lambda task: task.say(said))
     timeout = int(call.params.get("timeout", 180))
     order = MigrateOrder(vmid, node, target, storages, online=online, restart=restart, timeout=timeout)
 
@@ -76,7 +76,7 @@ def migrate(call: Call) -> str:
         with cluster.configs.migration_lock(vmid, task.say), cluster.configs.lock(vmid, task.say):
             Migration(cluster, order, task).run()
 
-    return cluster.start_task(node, "vzmigrate", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzmigrate", str(vmid), call.user, work)
 
 
 def _storage_map(call: Call, target: str) -> StorageMap:

@@ -78,7 +78,7 @@ def _reassign(call: Call, target: int) -> str:
             task.say(f"target container '{target}' updated with '{target_key}'")
 
     name = f"{vmid}-{key}>{target}-{target_key}"
-    return cluster.start_task(node, "move_volume", name, call.user, work)
+    return cluster.tasks.start(node, "move_volume", name, call.user, work)
 
 
 def _rename(cluster: Cluster, node: str, point: MountPoint, target: int, task: Task) -> MountPoint:
@@ -162,7 +162,7 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
         finally:
             cluster.configs.unlock(vmid, node)
 
-    return cluster.start_task(node, "move_volume", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "move_volume", str(vmid), call.user, work)
 
 
 def _copy_over(

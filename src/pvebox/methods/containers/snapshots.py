@@ -55,7 +55,7 @@ def take(call: Call) -> str:
         cluster.tasks.note(task, f"snapshot container {vmid}: {name}")
         Snapshot(cluster, vmid, node, name, task.say).take(description)
 
-    return cluster.start_task(node, "vzsnapshot", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzsnapshot", str(vmid), call.user, work)
 
 
 @api.method("GET", _ONE, anybody, {"snapname": _NAME})
@@ -82,7 +82,7 @@ def delete(call: Call) -> str:
             cluster.tasks.note(task, f"delete snapshot VM {vmid}: {name}")
             Snapshot(cluster, vmid, node, name, task.say).delete(force=force)
 
-    return cluster.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzdelsnapshot", str(vmid), call.user, work)
 
 
 @api.method("GET", f"{_ONE}/config", _READ, {"snapname": _NAME})
@@ -115,4 +115,4 @@ def roll_back(call: Call) -> str:
             if start_after:
                 begin_start(cluster, vmid, node, user)
 
-    return cluster.start_task(node, "vzrollback", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzrollback", str(vmid), call.user, work)

@@ -49,7 +49,7 @@ def resize(call: Call) -> str:
             growth.config.options[key] = str(growth.point.on(growth.point.volume, growth.wanted))
             cluster.configs.save(vmid, node, growth.config)
 
-    return cluster.start_task(node, "resize", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "resize", str(vmid), call.user, work)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def delete_volume(call: Call) -> str | None:
             backupfiles.remove_beside(cluster, call.node, storage, ref.name)
 
     owner = f"{name.owner}@{storage.id}" if name.owner is not None else storage.id
-    upid = cluster.start_task(call.node, "imgdel", owner, call.user, work)
+    upid = cluster.tasks.start(call.node, "imgdel", owner, call.user, work)
     return _awaited(call, upid, int(call.params.get("delay", 0)))
 
 

@@ -247,4 +247,4 @@ def download(call: Call) -> str:
         else:
             fetch(url, target, checksum, verify=verify, task=task)
 
-    return cluster.start_task(node, "download", file, call.user, work)
+    return cluster.tasks.start(node, "download", file, call.user, work)

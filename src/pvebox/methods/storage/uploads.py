@@ -73,7 +73,7 @@ def upload(call: Call) -> str:
             target.write_bytes(data)
         task.say("finished file import successfully")
 
-    return cluster.start_task(node, "imgcopy", "", call.user, work)
+    return cluster.tasks.start(node, "imgcopy", "", call.user, work)
 
 
 @api.method("GET", "/nodes/{node}/aplinfo", anybody)
@@ -105,4 +105,4 @@ def download_template(call: Call) -> str:
         else:
             fetch(str(entry["location"]), target, ("sha512", str(entry["sha512sum"])), verify=True, task=task)
 
-    return cluster.start_task(node, "download", name, call.user, work)
+    return cluster.tasks.start(node, "download", name, call.user, work)
