@@ -93,6 +93,10 @@ def having(path: str, *privileges: str, any_of: bool = False) -> Permission:
     return check
 
 
+CONTAINER: Final = "/nodes/{node}/lxc/{vmid}"
+AUDIT: Final = having("/vms/{vmid}", "VM.Audit")
+
+
 @dataclass(frozen=True)
 class Method:
     """One method of the API."""

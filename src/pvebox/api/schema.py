@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pvebox.api.errors import OperationError, ParameterError
 
@@ -36,7 +36,9 @@ class Prop:
     enum: tuple[str, ...] | None = None
     requires: str | None = None
     default_key: bool = False
-    is_size: bool = False
+
+
+FLAG: Final = Prop(type="boolean", optional=True)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pvebox.access.privileges import is_allowed, normalized
 from pvebox.api import formats
 from pvebox.api.errors import ParameterError
 from pvebox.api.routes import Call, anybody, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 
 # Who may allocate an object may also give rights on it.
 _OWNER: Final = {"storage": "Datastore.Allocate", "vms": "VM.Allocate", "pool": "Pool.Allocate"}
@@ -63,8 +63,8 @@ def _may_change(call: Call) -> None:
         "users": Prop(optional=True, format=formats.list_of(formats.userid)),
         "groups": Prop(optional=True, format=formats.list_of(formats.group_id)),
         "tokens": Prop(optional=True, format=formats.list_of(formats.token_id)),
-        "propagate": Prop(type="boolean", optional=True),
-        "delete": Prop(type="boolean", optional=True),
+        "propagate": FLAG,
+        "delete": FLAG,
     },
 )
 def change_acl(call: Call) -> None:

@@ -9,11 +9,10 @@ from pvebox.access.changes import changed_access
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
 from pvebox.api.routes import Call, anybody, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.methods.cluster.system import storage_resource
 
 _POOLID = Prop(format=formats.poolid)
-_FLAG = Prop(type="boolean", optional=True)
 _TYPE = Prop(optional=True, enum=("qemu", "lxc", "storage"))
 _ALLOCATE = having("/pool/{poolid}", "Pool.Allocate")
 _CHANGES = {
@@ -21,8 +20,8 @@ _CHANGES = {
     "comment": Prop(optional=True),
     "vms": Prop(optional=True, format=formats.list_of(formats.vmid)),
     "storage": Prop(optional=True, format=formats.list_of(formats.storage_id)),
-    "allow-move": _FLAG,
-    "delete": _FLAG,
+    "allow-move": FLAG,
+    "delete": FLAG,
 }
 
 

@@ -14,7 +14,7 @@ from pvebox.access.userrights import require_on_existing_user, require_realm, ve
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, LoginError, OperationError, ParameterError, PrivilegeError
 from pvebox.api.routes import Call, api, having, world
-from pvebox.api.schema import FormatError, Prop
+from pvebox.api.schema import FLAG, FormatError, Prop
 from pvebox.methods.access.roles import privilege
 from pvebox.methods.access.users import USERID
 
@@ -69,7 +69,7 @@ def login_page(call: Call) -> None:
         "otp": Prop(optional=True),
         "path": Prop(optional=True, max_length=64, requires="privs"),
         "privs": Prop(optional=True, max_length=64, requires="path", format=formats.list_of(privilege)),
-        "new-format": Prop(type="boolean", optional=True),
+        "new-format": FLAG,
         "tfa-challenge": Prop(optional=True),
     },
     for_tokens=False,

@@ -11,7 +11,7 @@ from pvebox.access.userrights import require_self_or_user_modify
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
 from pvebox.api.routes import Call, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 
 _TOKEN: Final = "/access/users/{userid}/token/{tokenid}"  # noqa: S105
 _USERID: Final = Prop(format=formats.userid, max_length=64)
@@ -19,7 +19,7 @@ _IDS: Final = {"userid": _USERID, "tokenid": Prop(pattern=r"[A-Za-z][A-Za-z0-9.\
 _SETTINGS: Final = {
     **_IDS,
     "expire": Prop(type="integer", minimum=0, optional=True),
-    "privsep": Prop(type="boolean", optional=True),
+    "privsep": FLAG,
     "comment": Prop(optional=True),
 }
 

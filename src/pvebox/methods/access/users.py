@@ -17,14 +17,14 @@ from pvebox.access.userrights import (
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
 from pvebox.api.routes import Call, anybody, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.methods.access.tokens import token_info, tokens_of
 
 USERID: Final = Prop(format=formats.userid, max_length=64)
 _TEXTS: Final = ("firstname", "lastname", "email", "comment", "keys")
 _SETTINGS: Final = {
     "userid": USERID,
-    "enable": Prop(type="boolean", optional=True),
+    "enable": FLAG,
     "expire": Prop(type="integer", minimum=0, optional=True),
     "firstname": Prop(optional=True),
     "lastname": Prop(optional=True),
@@ -39,7 +39,7 @@ _SETTINGS: Final = {
     "GET",
     "/access/users",
     anybody,
-    {"enabled": Prop(type="boolean", optional=True), "full": Prop(type="boolean", optional=True)},
+    {"enabled": FLAG, "full": FLAG},
 )
 def users(call: Call) -> list[dict[str, Any]]:
     """Return the users that the caller may see, with groups and tokens if asked."""

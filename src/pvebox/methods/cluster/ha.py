@@ -11,14 +11,13 @@ from urllib.parse import unquote
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError
 from pvebox.api.routes import DIGEST, NODE, Call, api, having
-from pvebox.api.schema import FormatError, Prop, parse_boolean
+from pvebox.api.schema import FLAG, FormatError, Prop, parse_boolean
 from pvebox.cluster.harules import RULE_TYPES, Section, nodes_of, resources_of, rule_errors
 from pvebox.guests.config import encode_text
 
 _RESOURCES: Final = "/cluster/ha/resources"
 _READ: Final = having("/", "Sys.Audit")
 _WRITE: Final = having("/", "Sys.Console")
-_FLAG: Final = Prop(type="boolean", optional=True)
 _COUNT: Final = Prop(type="integer", optional=True, minimum=0)
 _COMMENT: Final = Prop(optional=True, max_length=4096)
 _NO_GROUPS: Final = "ha groups have been migrated to rules"
@@ -35,7 +34,7 @@ _RESOURCE_PROPERTIES: Final = {
     "group": Prop(optional=True, format=formats.configid),
     "max_restart": _COUNT,
     "max_relocate": _COUNT,
-    "failback": _FLAG,
+    "failback": FLAG,
     "comment": _COMMENT,
 }
 _FLAGS: Final = frozenset({"failback", "strict", "disable"})
@@ -157,7 +156,7 @@ def _require_same(call: Call, file: str) -> None:
         raise OperationError("detected modified configuration - file changed by other user? Try again.")
 
 
-@api.method("DELETE", f"{_RESOURCES}/{{sid}}", _WRITE, {"sid": _SID, "purge": _FLAG})
+@api.method("DELETE", f"{_RESOURCES}/{{sid}}", _WRITE, {"sid": _SID, "purge": FLAG})
 def remove_resource(call: Call) -> None:
     """Take a guest out of HA and, unless the caller refuses it, out of the rules."""
     ha, sid = call.cluster.ha, _sid(call)
@@ -188,8 +187,8 @@ def groups(call: Call) -> None:
         "group": Prop(format=formats.configid),
         "nodes": Prop(),
         "type": Prop(optional=True),
-        "nofailback": _FLAG,
-        "restricted": _FLAG,
+        "nofailback": FLAG,
+        "restricted": FLAG,
         "comment": _COMMENT,
     },
 )
@@ -255,9 +254,9 @@ def _check_node_priority(text: str) -> None:
 
 _RULE_PROPERTIES: Final = {
     "comment": _COMMENT,
-    "disable": _FLAG,
+    "disable": FLAG,
     "nodes": Prop(optional=True, format=formats.list_of(_check_node_priority)),
-    "strict": _FLAG,
+    "strict": FLAG,
     "affinity": Prop(optional=True, enum=("positive", "negative")),
 }
 

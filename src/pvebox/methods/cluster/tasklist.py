@@ -8,7 +8,7 @@ from typing import Any
 from pvebox.api import formats
 from pvebox.api.errors import ParameterError
 from pvebox.api.routes import Call, Reply, anybody, api
-from pvebox.api.schema import FormatError, Prop
+from pvebox.api.schema import FLAG, FormatError, Prop
 from pvebox.cluster.tasks import Task, Upid, is_error
 
 _TASK = "/nodes/{node}/tasks/{upid}"
@@ -54,7 +54,7 @@ def _owns(user: str, upid: Upid) -> bool:
         "userfilter": Prop(optional=True),
         "typefilter": Prop(optional=True),
         "vmid": Prop(type="integer", optional=True, format=formats.vmid),
-        "errors": Prop(type="boolean", optional=True),
+        "errors": FLAG,
         "source": Prop(optional=True, enum=("archive", "active", "all")),
         "since": Prop(type="integer", optional=True),
         "until": Prop(type="integer", optional=True),
@@ -176,7 +176,7 @@ def status(call: Call) -> dict[str, Any]:
     "GET",
     f"{_TASK}/log",
     anybody,
-    {"start": _COUNT, "limit": _COUNT, "download": Prop(type="boolean", optional=True)},
+    {"start": _COUNT, "limit": _COUNT, "download": FLAG},
 )
 def log(call: Call) -> Reply:
     """Return a page of a task's log."""

@@ -8,8 +8,8 @@ from typing import Final
 from pvebox.access.rights import require_bridge
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError, PrivilegeError
-from pvebox.api.routes import VMID, Call, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.routes import CONTAINER, VMID, Call, api, having
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.clones import CloneOrder, clone, cloned_options, convert, require_convertible
 from pvebox.guests.config import CtConfig, Options
@@ -17,8 +17,6 @@ from pvebox.guests.features import volume_has_feature
 from pvebox.guests.mountpoint import MountPoint, MountType, mount_points
 from pvebox.guests.storage import split_volume_id
 
-_CONTAINER = "/nodes/{node}/lxc/{vmid}"
-_FLAG = Prop(type="boolean", optional=True)
 # Proxmox answers before the conversion is visible, so clients must poll for the result.
 _TEMPLATE_HEAD_START: Final = 0.3
 
@@ -34,7 +32,7 @@ def _may_clone(call: Call) -> None:
 
 @api.method(
     "POST",
-    f"{_CONTAINER}/clone",
+    f"{CONTAINER}/clone",
     _may_clone,
     {
         "newid": VMID,
@@ -43,7 +41,7 @@ def _may_clone(call: Call) -> None:
         "pool": Prop(optional=True, format=formats.poolid),
         "snapname": Prop(optional=True, format=formats.configid, max_length=40),
         "storage": Prop(optional=True, format=formats.storage_id),
-        "full": _FLAG,
+        "full": FLAG,
         "target": Prop(optional=True, format=formats.node),
         "bwlimit": Prop(type="number", optional=True, minimum=0),
     },
@@ -157,9 +155,9 @@ def _require_clonable(call: Call, point: MountPoint, *, full: bool, running: boo
 
 @api.method(
     "POST",
-    f"{_CONTAINER}/template",
+    f"{CONTAINER}/template",
     having("/vms/{vmid}", "VM.Allocate"),
-    {"experimental": _FLAG},
+    {"experimental": FLAG},
 )
 def make_template(call: Call) -> None:
     """Convert a container to a template in a task. As in Proxmox, the answer does not contain the UPID."""

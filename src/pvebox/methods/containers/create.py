@@ -9,7 +9,7 @@ from pvebox.access.rights import require_config_rights
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError, PrivilegeError
 from pvebox.api.routes import STORAGE, Call, anybody, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.backups.restore import RestoreOptions, lock_replaced, restore
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig
@@ -20,7 +20,6 @@ from pvebox.guests.options import SETTABLE
 from pvebox.guests.storage import split_volume_id
 from pvebox.runtime.contract import Archive
 
-_FLAG = Prop(type="boolean", optional=True)
 _KEY_TYPES = re.compile(
     r"(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
     r"\s+[A-Za-z0-9+/]+={0,2}(\s.*)?"
@@ -32,15 +31,15 @@ PROPERTIES = {
     "ostemplate": Prop(max_length=255),
     "password": Prop(optional=True, min_length=5),
     "storage": Prop(optional=True, format=STORAGE.format),
-    "force": _FLAG,
-    "restore": _FLAG,
+    "force": FLAG,
+    "restore": FLAG,
     "unique": Prop(type="boolean", optional=True, requires="restore"),
     "pool": Prop(optional=True, format=formats.poolid),
-    "ignore-unpack-errors": _FLAG,
+    "ignore-unpack-errors": FLAG,
     "ssh-public-keys": Prop(optional=True),
     "bwlimit": Prop(type="number", optional=True, minimum=0),
-    "start": _FLAG,
-    "ha-managed": _FLAG,
+    "start": FLAG,
+    "ha-managed": FLAG,
 }
 _OWN = frozenset(PROPERTIES) - frozenset(SETTABLE) | {"node"}
 

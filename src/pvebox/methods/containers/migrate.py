@@ -7,13 +7,12 @@ from typing import Any, Final
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
 from pvebox.api.routes import NODE, Call, api, having
-from pvebox.api.schema import FormatError, Prop
+from pvebox.api.schema import FLAG, FormatError, Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.migrations import MigrateOrder, Migration, StorageMap
 
 _MIGRATE: Final = "/nodes/{node}/lxc/{vmid}/migrate"
 _MAY: Final = having("/vms/{vmid}", "VM.Migrate")
-_FLAG: Final = Prop(type="boolean", optional=True)
 
 
 @api.method("GET", _MIGRATE, _MAY, {"target": Prop(optional=True, format=formats.node)})
@@ -47,8 +46,8 @@ def _check_pair(text: str) -> None:
     {
         "target": NODE,
         "target-storage": Prop(optional=True, format=formats.list_of(_check_pair)),
-        "online": _FLAG,
-        "restart": _FLAG,
+        "online": FLAG,
+        "restart": FLAG,
         "timeout": Prop(type="integer", optional=True),
         "bwlimit": Prop(type="number", optional=True, minimum=0),
     },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError, ParameterError
 from pvebox.api.routes import DIGEST, VMID, Call, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.change import update
@@ -30,7 +30,7 @@ _KEYS = (*MOUNT_KEYS, *UNUSED_KEYS)
         "target-vmid": Prop(type="integer", optional=True, format=VMID.format),
         "target-volume": Prop(optional=True, enum=_KEYS),
         "storage": Prop(optional=True, format=formats.storage_id),
-        "delete": Prop(type="boolean", optional=True),
+        "delete": FLAG,
         "digest": DIGEST,
         "target-digest": DIGEST,
         "bwlimit": Prop(type="number", optional=True, minimum=0),

@@ -7,23 +7,21 @@ from typing import Any
 
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
-from pvebox.api.routes import Call, anybody, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.routes import AUDIT, CONTAINER, Call, anybody, api, having
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.lifecycle import begin_start
 from pvebox.guests.snapshots import Snapshot
 
-_SNAPSHOTS = "/nodes/{node}/lxc/{vmid}/snapshot"
+_SNAPSHOTS = f"{CONTAINER}/snapshot"
 _ONE = f"{_SNAPSHOTS}/{{snapname}}"
 _NAME = Prop(format=formats.configid, max_length=40)
-_FLAG = Prop(type="boolean", optional=True)
-_AUDIT = having("/vms/{vmid}", "VM.Audit")
 _SNAPSHOT = having("/vms/{vmid}", "VM.Snapshot")
 _READ = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit", any_of=True)
 _ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=True)
 
 
-@api.method("GET", _SNAPSHOTS, _AUDIT)
+@api.method("GET", _SNAPSHOTS, AUDIT)
 def listing(call: Call) -> list[dict[str, Any]]:
     """Return the snapshots of a container, and its current state as the last entry."""
     cluster, vmid = call.cluster, call.vmid
@@ -64,7 +62,7 @@ def index(call: Call) -> list[dict[str, str]]:
     return [{"cmd": "rollback"}, {"cmd": "config"}]
 
 
-@api.method("DELETE", _ONE, _SNAPSHOT, {"snapname": _NAME, "force": _FLAG})
+@api.method("DELETE", _ONE, _SNAPSHOT, {"snapname": _NAME, "force": FLAG})
 def delete(call: Call) -> str:
     """Delete a snapshot in a task."""
     cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
@@ -102,7 +100,7 @@ def describe(call: Call) -> None:
         config.section(str(call.params["snapname"]))["description"] = description
 
 
-@api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": _FLAG})
+@api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": FLAG})
 def roll_back(call: Call) -> str:
     """Roll back to a snapshot in a task."""
     cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])

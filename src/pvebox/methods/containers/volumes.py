@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
 from pvebox.api.formats import format_size
-from pvebox.api.routes import DIGEST, Call, api, having
+from pvebox.api.routes import CONTAINER, DIGEST, Call, api, having
 from pvebox.api.schema import Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig
@@ -16,12 +16,10 @@ from pvebox.guests.options import MOUNT_KEYS
 from pvebox.methods.containers.settings import require_same_digest
 from pvebox.runtime.contract import VolumeRef
 
-_CONTAINER = "/nodes/{node}/lxc/{vmid}"
-
 
 @api.method(
     "PUT",
-    f"{_CONTAINER}/resize",
+    f"{CONTAINER}/resize",
     having("/vms/{vmid}", "VM.Config.Disk"),
     {
         "disk": Prop(enum=MOUNT_KEYS),

@@ -9,7 +9,7 @@ from pvebox.access.accounts import ROOT, existing
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
 from pvebox.api.routes import Call, anybody, api, having
-from pvebox.api.schema import Prop, Properties, parse_property_string
+from pvebox.api.schema import FLAG, Prop, Properties, parse_property_string
 from pvebox.backups import prune
 from pvebox.backups.order import DEFAULT_STORAGE, JobOrder, require_valid_template
 from pvebox.backups.prune import Retention, parse_retention, print_retention
@@ -21,7 +21,6 @@ from pvebox.guests.storage import parse_volume_id
 _VZDUMP: Final = "/nodes/{node}/vzdump"
 _STORAGE: Final = "/nodes/{node}/storage/{storage}"
 _SUFFIXES: Final = {"0": ".tar", "1": ".tar.lzo", "gzip": ".tar.gz", "lzo": ".tar.lzo", "zstd": ".tar.zst"}
-_FLAG = Prop(type="boolean", optional=True)
 _TEXT = Prop(optional=True)
 _INTEGER = Prop(type="integer", optional=True)
 _NUMBER = Prop(type="integer", optional=True, minimum=0)
@@ -36,7 +35,7 @@ _PERFORMANCE: Final = {
 }
 VZDUMP_PARAMETERS: Final[Properties] = {
     "vmid": _VMIDS,
-    "all": _FLAG,
+    "all": FLAG,
     "bwlimit": _NUMBER,
     "compress": Prop(optional=True, enum=tuple(_SUFFIXES)),
     "dumpdir": _TEXT,
@@ -57,12 +56,12 @@ VZDUMP_PARAMETERS: Final[Properties] = {
     "pool": _TEXT,
     "protected": Prop(type="boolean", optional=True, requires="storage"),
     "prune-backups": prune.RETENTION,
-    "quiet": _FLAG,
-    "remove": _FLAG,
+    "quiet": FLAG,
+    "remove": FLAG,
     "script": _TEXT,
-    "stdexcludes": _FLAG,
-    "stdout": _FLAG,
-    "stop": _FLAG,
+    "stdexcludes": FLAG,
+    "stdout": FLAG,
+    "stop": FLAG,
     "stopwait": _NUMBER,
     "storage": Prop(optional=True, format=formats.storage_id),
     "tmpdir": _TEXT,

@@ -8,14 +8,13 @@ from typing import Any, Final
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError, PrivilegeError
 from pvebox.api.routes import NODE, Call, api, having
-from pvebox.api.schema import FormatError, Prop, Properties
+from pvebox.api.schema import FLAG, FormatError, Prop, Properties
 from pvebox.backups import calendar
 from pvebox.backups.prune import RETENTION_PARTS
 from pvebox.methods.storage.backups import VZDUMP_PARAMETERS
 
 _JOB: Final = "/cluster/backup/{id}"
 _ID: Final = Prop(max_length=50)
-_FLAG: Final = Prop(type="boolean", optional=True)
 _ALL_DAYS: Final = "mon,tue,wed,thu,fri,sat,sun"
 _NUMBERS: Final = frozenset({"all", "enabled", "protected", "quiet", "remove", "stdexcludes", "stop", "repeat-missed"})
 
@@ -36,8 +35,8 @@ _SCHEDULED: Final[Properties] = {
     "schedule": Prop(optional=True, format=calendar.parse, max_length=128),
     "starttime": Prop(optional=True, pattern=r"\d{1,2}:\d{1,2}"),
     "dow": Prop(optional=True, format=formats.list_of(_weekday), requires="starttime"),
-    "enabled": _FLAG,
-    "repeat-missed": _FLAG,
+    "enabled": FLAG,
+    "repeat-missed": FLAG,
     "comment": Prop(optional=True, max_length=512),
 }
 _AUDIT: Final = having("/", "Sys.Audit")

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError
 from pvebox.api.routes import STORAGE, Call, anybody, api, having
-from pvebox.api.schema import FormatError, Prop, Properties
+from pvebox.api.schema import FLAG, FormatError, Prop, Properties
 from pvebox.backups.prune import RETENTION_PARTS
 from pvebox.guests.storage import Storage, StorageType, storage_entry, storage_from
 
@@ -52,7 +52,6 @@ _OPTIONAL: Final = {
     StorageType.LVM: (*_COMMON, "shared", "saferemove"),
     StorageType.LVM_THIN: _COMMON,
 }
-_FLAG: Final = Prop(type="boolean", optional=True)
 _TEXT: Final = Prop(optional=True)
 _NUMBERS: Final = frozenset(
     {"disable", "shared", "mkdir", "create-base-path", "create-subdirs", "max-protected-backups"}
@@ -77,19 +76,19 @@ _lvm_name = formats.matching(r"(?i)[a-z0-9][a-z0-9\-_.]*[a-z0-9]", "lvm name '{}
 _CHANGEABLE: Final[Properties] = {
     "nodes": Prop(optional=True, format=formats.list_of(formats.node)),
     "content": Prop(optional=True, format=formats.list_of(_content_type)),
-    "disable": _FLAG,
-    "shared": _FLAG,
+    "disable": FLAG,
+    "shared": FLAG,
     "format": Prop(optional=True, enum=("raw", "qcow2", "subvol", "vmdk")),
     "prune-backups": Prop(optional=True, format=RETENTION_PARTS),
     "max-protected-backups": Prop(type="integer", minimum=-1, optional=True),
     "bwlimit": _TEXT,
     "preallocation": Prop(optional=True, enum=("off", "metadata", "falloc", "full")),
     "content-dirs": _TEXT,
-    "mkdir": _FLAG,
-    "create-base-path": _FLAG,
-    "create-subdirs": _FLAG,
+    "mkdir": FLAG,
+    "create-base-path": FLAG,
+    "create-subdirs": FLAG,
     "is_mountpoint": _TEXT,
-    "snapshot-as-volume-chain": _FLAG,
+    "snapshot-as-volume-chain": FLAG,
 }
 # Settings of the other storage types, which a request may name.
 _OF_OTHER_TYPES: Final = (
