@@ -76,7 +76,7 @@ class AclEntry:
 
 @dataclass
 class Access:
-    """The users, tokens and ACLs of a cluster, and the checks of what each may do."""
+    """The users, tokens and ACLs of a cluster, and the checks of privileges."""
 
     users: dict[str, User] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -256,7 +256,7 @@ class Access:
                     own[entry.role] = entry.propagate
                 elif entry.ugid in groups:
                     by_group[entry.role] = entry.propagate
-            # An entry on a longer path replaces those on its prefixes. A user's own entry overrides a group's.
+            # An entry on a longer path replaces the entries on its prefixes. A user's entry overrides a group's.
             roles = own or by_group or roles
         return {"NoAccess": roles["NoAccess"]} if "NoAccess" in roles else roles
 

@@ -271,7 +271,7 @@ class GuestBackup:
         self._settle(name)
 
     def _clean_up(self) -> None:
-        """Undo what the backup changed. An error in one step is logged, and the next step follows."""
+        """Undo the changes of the backup. An error in one step is logged, and the next step follows."""
         if self._locked:
             self._attempt(lambda: self._cluster.configs.unlock(self._vmid, self._order.node))
         if self._snapshot is not None:

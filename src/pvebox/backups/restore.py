@@ -27,9 +27,9 @@ _RULE: Final = "-" * 32
 
 @dataclass(frozen=True)
 class RestoreOptions:
-    """The parameters that a restore call has in addition to those of a create call."""
+    """The parameters of a restore call that a create call does not have."""
 
-    # For the volumes whose storage the call does not name.
+    # The storage of the volumes for which the call names none.
     storage: str
     # Whether the call names the volumes. Otherwise they are as in the backup.
     given_mounts: bool

@@ -58,7 +58,7 @@ class BackupSnapshot:
         source = mount.source
         storage = self._cluster.storage(source.storage)
         thin = storage.type is StorageType.LVM_THIN
-        # A copy on a directory storage gets a name that is no volume's, so that no list shows it.
+        # A copy on a directory storage gets a name that no volume can have, so that no list shows it.
         copy = replace(source, name=snapshot_name(source.name, NAME) if thin else f"{source.name}.{NAME}")
         if self._cluster.runtime.volumes.get(copy) is not None:
             lv = f"{storage.vgname}/{copy.name}"

@@ -115,14 +115,14 @@ class Cluster:
     release: Release = field(default_factory=Release)
     name: str = "sandbox"
     members: Membership = field(default_factory=Membership)
-    # Of the node that answers. A test may set others, for example one that expires soon.
+    # The certificates of the node that answers. A test may set others, for example one that expires soon.
     certificates: list[CertificateInfo] = field(default_factory=list)
-    # Seconds by which the nodes' clock is ahead of this machine's. It shows in the Date header.
+    # Seconds by which the nodes' clock is ahead of this machine's. The Date header shows it.
     clock_offset: float = 0.0
     statistics: Figures = field(init=False)
     # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
-    # By node.
+    # The locks of backup jobs, by node.
     backup_locks: defaultdict[str, JobLock] = field(default_factory=lambda: defaultdict(JobLock))
     # The scheduled backup jobs by their ids.
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class Cluster:
 
     @property
     def local_node(self) -> str:
-        """The node that answers requests. It forwards those for the other nodes."""
+        """The node that answers requests. It forwards requests for the other nodes."""
         return next(iter(self.nodes))
 
     @property

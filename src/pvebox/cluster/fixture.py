@@ -124,7 +124,7 @@ def default_fixture(nodes: tuple[str, ...] = ("pve",)) -> dict[str, Any]:
         "nodes": {name: {"cpus": os.cpu_count() or 1, "bridges": ["vmbr0"]} for name in nodes},
         "users": {name: {"enabled": True} for name in ("root@pam", "paddock@pve", _POOLED_USER)},
         "tokens": {
-            # The first one is what `pvebox token` prints.
+            # `pvebox token` prints the first of these tokens.
             **{name: {"secret": str(uuid.uuid4()), "privsep": True} for name in reversed(_POOLED_TOKENS)},
             "paddock@pve!deploy": {"secret": str(uuid.uuid4()), "privsep": False},
             "root@pam!sandbox": {"secret": str(uuid.uuid4()), "privsep": False},

@@ -231,7 +231,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _has_options(arguments: argparse.Namespace) -> bool:
-    """Return whether `up` was called with an option, beside the one for the state directory."""
+    """Return whether `up` was called with an option other than --state."""
     bare = make_parser(arguments.program).parse_args(["up"])
     return any(getattr(arguments, name) != value for name, value in vars(bare).items() if name != "state")
 

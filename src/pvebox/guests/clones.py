@@ -40,7 +40,7 @@ class CloneOrder:
 
 
 def cloned_options(source: Options, hostname: str | None, description: str | None) -> Options:
-    """Return the options of a clone without its volumes: those of the source, with new MAC addresses."""
+    """Return the options of a clone without its volumes: the options of the source, with new MAC addresses."""
     options: Options = {}
     for key, value in source.items():
         if key in _NOT_COPIED or key.startswith(("unused", "mp")) or key == "rootfs":
@@ -69,7 +69,7 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
             made.append(ref)
             volume = cluster.runtime.volumes.get(ref) if order.full else None
             config = cluster.configs.load(order.target, order.node)
-            # A full clone states the true size, a linked one what the source's config says.
+            # A full clone states the true size, a linked clone the size in the source's config.
             size = volume.size if volume is not None else point.size
             config.options[point.key] = str(point.on(f"{ref.storage}:{ref.name}", size))
             cluster.configs.save(order.target, order.node, config)
@@ -125,7 +125,7 @@ def require_convertible(cluster: Cluster, vmid: int, config: CtConfig) -> None:
 
 
 def convert(cluster: Cluster, vmid: int, node: str) -> None:
-    """Convert a container to a template. All volumes it mounts become base volumes, also those of other containers."""
+    """Convert a container to a template. All volumes it mounts become base volumes, even another container's."""
     config = cluster.configs.load(vmid, node)
     volumes = [point for point in mount_points(config.options) if point.type is MountType.VOLUME]
     for point in volumes:

@@ -27,7 +27,7 @@ class ConfigStore:
         self._guard = threading.Lock()
         # Proxmox waits ten seconds for the lock of a config; tests shorten the wait.
         self.lock_timeout = LOCK_TIMEOUT
-        # Raises if the cluster's filesystem is read-only. Given the path of the file.
+        # Called with the path of a file before it is written. Raises if the cluster's filesystem is read-only.
         self.require_writable: Callable[[str], None] = lambda path: None
         for node in nodes:
             (self._folder(node)).mkdir(parents=True, exist_ok=True)

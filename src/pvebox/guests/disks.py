@@ -36,7 +36,7 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
             )
         return
     name = cluster.parse_volume(volid)
-    # Storage plugins do not distinguish images of VMs from those of containers.
+    # Storage plugins do not distinguish images of VMs from images of containers.
     if content is not None and name.content != content and (content, name.content) != ("rootdir", "images"):
         raise OperationError(f"unable to use volume {volid} - content type needs to be '{content}'")
     path = f"/storage/{store}"
@@ -88,7 +88,7 @@ def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say:
 
 
 def _created(storage: Storage, ref: VolumeRef) -> list[str]:
-    """Return the output of lvcreate; for a thin volume also that of the command that activates it."""
+    """Return the output of lvcreate and, for a thin volume, of the command that activates it."""
     changed = [f"  Logical volume {storage.vgname}/{ref.name} changed."] if storage.type is StorageType.LVM_THIN else []
     return [f'  Logical volume "{ref.name}" created.', *changed]
 

@@ -79,7 +79,7 @@ def create(cluster: Cluster, order: CreateOrder, task: Task) -> None:
 
 
 def finish(cluster: Cluster, order: CreateOrder) -> None:
-    """Add a new container to its pool, and start it if the call said so."""
+    """Add a new container to its pool, and start it if the call asks for it."""
     if order.pool:
         cluster.access.join_pool(order.vmid, order.pool)
         cluster.access_changed()
@@ -240,7 +240,7 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
 
 
 def free_all(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task) -> None:
-    """Destroy those volumes of a config that its container owns."""
+    """Destroy the volumes of a config that the container owns."""
     volumes = every_volume(config.options) + every_volume(config.pending)
     for volid in dict.fromkeys(volumes):
         free_if_owned(cluster, vmid, node, volid, task.say)

@@ -23,7 +23,7 @@ _SHUTDOWN_SECONDS: Final = 180
 
 @dataclass(frozen=True)
 class StorageMap:
-    """The storages on the target node for those of the source: by name, or one for all others."""
+    """The target storage for each storage of the source node, or one for all others."""
 
     entries: Mapping[str, str] = field(default_factory=dict)
     default: str | None = None
@@ -98,7 +98,7 @@ class Migration:
         raise OperationError("migration aborted") from None
 
     def _prepare(self) -> CtConfig:
-        """Check the container and the nodes, and stop the container if it is to be restarted on the target."""
+        """Check the container and the nodes, and stop a container that will be restarted on the target."""
         cluster, order = self._cluster, self._order
         config = cluster.configs.load(order.vmid, order.source)
         config.require_unlocked()

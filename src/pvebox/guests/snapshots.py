@@ -36,7 +36,7 @@ class Snapshot:
     say: Log
 
     def take(self, description: str) -> None:
-        """Take the snapshot, of all volumes that the container mounts. If that fails, remove what was made."""
+        """Take a snapshot of all volumes that the container mounts. If that fails, remove the copies."""
         section = self._prepare(description)
         made: set[str] = set()
         try:
@@ -117,7 +117,7 @@ class Snapshot:
             self.say(error.text)
 
     def _remove(self, lock: str, only: Collection[str] | None, *, force: bool) -> None:
-        """Remove the snapshots of the volumes, or of those under some keys only, and then the config's section."""
+        """Remove the snapshots of all volumes, or of the volumes under some keys, and then the config's section."""
         with self._changing() as config:
             self._require_own_lock(config, lock)
             if config.flag("template"):
@@ -142,7 +142,7 @@ class Snapshot:
             config.drop_snapshot(self.name)
             del config.options["lock"]
             for volume in unused:
-                # Saving drops those that the container still mounts.
+                # Saving drops the volumes that the container still mounts.
                 add_unused(config.options, volume)
 
     def _drop(self, lock: str, key: str, volume: str) -> None:

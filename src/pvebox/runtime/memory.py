@@ -57,7 +57,7 @@ class MemoryRuntime:
         self._texts: SavedDict[_FileKey, str] = saved.table("texts")
         self._stopped: list[Callable[[int], None]] = []
         self.volumes = MemoryVolumes(
-            # The containers do not exist yet.
+            # Lambdas, because the containers are created after the volumes.
             lambda ref: self.containers.uses(ref),
             lambda old, new: self.containers.rename_mounts(old, new),
             saved.table("volumes", _decode_volume),

@@ -31,7 +31,7 @@ def default_state() -> Path:
 
 
 def runtime_of(state: Path, asked: str | None) -> str:
-    """Return the runtime of a sandbox: the one it was created with, else the asked one, else lxc."""
+    """Return the runtime that a sandbox was created with, else the given runtime, else lxc."""
     try:
         created = (state / RUNTIME_FILE).read_text(encoding="ascii").strip()
     except OSError:

@@ -212,7 +212,7 @@ class HttpApi:
         access = self.cluster.access
         ticket, authorization = _ticket(request), _authorization(request)
         if self.table.is_open(request.method, path):
-            # The credentials are not looked at, but a login with the header of a token is refused.
+            # The credentials are not checked, but a login with the header of a token is refused.
             return _ANY_TOKEN if not ticket and _has_token(authorization) else ""
         if not ticket:
             return access.authenticate(authorization)
@@ -257,7 +257,7 @@ async def _parameters(request: Request) -> dict[str, Any]:
         given = _json(body)
     else:
         given = _form(body.decode("utf-8", "replace"))
-    # Parameters in the query win over those in the body.
+    # Parameters in the query override parameters in the body.
     return {**given, **params}
 
 

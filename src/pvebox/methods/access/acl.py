@@ -12,12 +12,12 @@ from pvebox.api.errors import ParameterError
 from pvebox.api.routes import Call, anybody, api
 from pvebox.api.schema import FLAG, Prop
 
-# Who may allocate an object may also give rights on it.
+# A caller who may allocate an object may also change its ACLs.
 _OWNER: Final = {"storage": "Datastore.Allocate", "vms": "VM.Allocate", "pool": "Pool.Allocate"}
 
 
 def _sufficient(path: str) -> tuple[str, ...]:
-    """Return the privileges of which one is enough to change the ACLs on a path."""
+    """Return the privileges that allow to change the ACLs on a path. One of them is enough."""
     top, _, rest = path.lstrip("/").partition("/")
     return ("Permissions.Modify", _OWNER[top]) if rest and top in _OWNER else ("Permissions.Modify",)
 

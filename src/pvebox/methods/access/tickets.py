@@ -87,7 +87,7 @@ def create_ticket(call: Call) -> dict[str, Any]:
         else:
             shown = _logged_in(call, access, username)
     except (ApiError, FormatError):
-        # No answer tells which part is wrong.
+        # The answer does not tell which part is wrong.
         raise LoginError from None
     return {**shown, "cap": capabilities(access, username)}
 

@@ -48,7 +48,7 @@ def _failing_as(what: str) -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        # An error with a status of its own becomes text, and the answer has status 500.
+        # Another status than 500 becomes text, and the answer has status 500.
         status = "" if error.status == 500 else f"{error.status} "
         details = "".join(f"{key}: {text}\n" for key, text in error.errors.items())
         raise OperationError(f"{what} failed: {status}{error.message}{details}") from None
@@ -150,7 +150,7 @@ def change_resource(call: Call) -> None:
 
 
 def _require_same(call: Call, file: str) -> None:
-    """Raise if the digest that a client sent is not that of the file: `resources` or `rules`."""
+    """Raise if a client sent another digest than the digest of the file, `resources` or `rules`."""
     digest = call.text("digest")
     if digest is not None and digest != call.cluster.ha.digest(file):
         raise OperationError("detected modified configuration - file changed by other user? Try again.")

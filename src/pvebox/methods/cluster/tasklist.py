@@ -40,7 +40,7 @@ def _plain_facts(upid: Upid) -> dict[str, Any]:
 
 
 def _owns(user: str, upid: Upid) -> bool:
-    """Return whether a task is the caller's. A token sees its own tasks, a user also those of all its tokens."""
+    """Return whether a task is the caller's. A token owns its tasks; a user also owns the tasks of its tokens."""
     return user in (upid.user, upid.user.partition("!")[0])
 
 

@@ -17,7 +17,7 @@ _MAY: Final = having("/vms/{vmid}", "VM.Migrate")
 
 @api.method("GET", _MIGRATE, _MAY, {"target": Prop(optional=True, format=formats.node)})
 def preconditions(call: Call) -> dict[str, Any]:
-    """Return the nodes to which a container may go. As in Proxmox, its volumes are not looked at."""
+    """Return the nodes that a container can be migrated to. As in Proxmox, its volumes are not checked."""
     cluster, vmid = call.cluster, call.vmid
     cluster.members.require_quorum()
     cluster.configs.load(vmid, call.node).require_unlocked()

@@ -181,7 +181,7 @@ def _copy_over(
             add_unused(config.options, point.volume)
     if delete:
         try:
-            # As in Proxmox, without a check of who owns the volume.
+            # As in Proxmox, the owner of the volume is not checked.
             free(cluster, source, task.say)
         except ApiError as error:
             task.say(error.text)

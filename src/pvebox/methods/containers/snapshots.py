@@ -69,7 +69,7 @@ def delete(call: Call) -> str:
     force = call.flag("force")
 
     def work(task: Task) -> None:
-        # Keeps replication, which makes snapshots of its own, and migration away.
+        # The lock excludes migration, and replication, which also makes snapshots.
         with contextlib.ExitStack() as stack:
             if not force:
                 try:

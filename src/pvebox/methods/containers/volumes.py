@@ -63,7 +63,7 @@ class _Growth:
 
 
 def _checked(call: Call) -> _Growth:
-    """Return what a resize will do. Raise if it is not possible."""
+    """Return the volume of a resize and its new size. Raise if the resize is not possible."""
     cluster, vmid, node = call.cluster, call.vmid, call.node
     asked = str(call.params["size"])
     config = cluster.configs.load(vmid, node)

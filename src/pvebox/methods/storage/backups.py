@@ -138,7 +138,7 @@ def _require_consistent(call: Call) -> None:
 
 
 def _guests(call: Call) -> list[int]:
-    """Return the guests to back up: those of this node, and the listed ones that do not exist."""
+    """Return the guests to back up: the guests of this node, and listed guests that do not exist."""
     cluster, pool, listed = call.cluster, call.text("pool"), call.text("vmid")
     if pool:
         vmids = [vmid for vmid in existing(cluster.access.pools, "pool", pool).vmids if cluster.configs.exists(vmid)]
@@ -261,7 +261,7 @@ def preview(call: Call) -> list[dict[str, Any]]:
 
 @api.method("DELETE", f"{_STORAGE}/prunebackups", anybody, _PRUNE_PARAMETERS)
 def prune_backups(call: Call) -> str:
-    """Prune the backups of a storage, or those of one guest, in a task."""
+    """Prune the backups of a storage, or only the backups of one guest, in a task."""
     cluster, node, storage_id = call.cluster, call.node, str(call.params["storage"])
     vmid = call.vmid if "vmid" in call.params else None
     if vmid is None:

@@ -58,7 +58,7 @@ _NUMBERS: Final = frozenset(
 )
 # The thin pool of Proxmox's installer.
 _INSTALLED_POOL: Final = ("pve", "data")
-# A volume group that the simulated node has beside that of the installer.
+# A second volume group of the simulated node, beside the installer's.
 _EMPTY_GROUP: Final = "tank"
 
 
@@ -129,7 +129,7 @@ def _described(call: Call, storage: Storage) -> dict[str, Any]:
 
 
 def _digest(storages: Mapping[str, Storage]) -> str:
-    """Return the digest of the storage definitions, which a change may name to exclude other changes."""
+    """Return the digest of the storage definitions. A client sends it with a change to detect other changes."""
     text = json.dumps([storage_entry(storage) for storage in storages.values()])
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 

@@ -255,7 +255,7 @@ class LxcContainers:
             self._images.write_out(f"ct{vmid}")
             yield
         finally:
-            # Also if the freezing failed: some processes may be frozen.
+            # Unfreeze also if the freezing failed: some processes may be frozen.
             ended = attempt("lxc-unfreeze", *self._named(vmid))
             if not ended.ok and self._alive(vmid):
                 raise CommandError(ended)
