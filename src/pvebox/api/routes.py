@@ -50,9 +50,9 @@ class Call:
         value = self.params.get(key)
         return None if value is None else str(value)
 
-    def flag(self, key: str) -> bool:
+    def flag(self, key: str, *, default: bool = False) -> bool:
         """Return whether a boolean parameter is true."""
-        return str(self.params.get(key, "0")) == "1"
+        return str(self.params.get(key, int(default))) == "1"
 
     def require(self, path: str, *privileges: str, any_of: bool = False) -> None:
         """Raise unless the caller has the privileges on a path."""

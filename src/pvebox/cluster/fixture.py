@@ -25,21 +25,12 @@ DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
 _DNS: Final = {"search": "sandbox", "dns1": "10.99.0.254"}
 _USER_TEXTS: Final = ("comment", "firstname", "lastname", "email", "keys")
 
+_CONFIG: Final = tuple(f"VM.Config.{part}" for part in ("CPU", "Disk", "Memory", "Network", "Options"))
 # The privileges that Paddock's own token needs, and no others.
 _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
     "PaddockGuests": [
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Backup",
-        "VM.Clone",
-        "VM.Config.CPU",
-        "VM.Config.Disk",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-        "VM.Console",
-        "VM.PowerMgmt",
-        "VM.Snapshot",
+        *("VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone", *_CONFIG),
+        *("VM.Console", "VM.PowerMgmt", "VM.Snapshot"),
     ],
     "PaddockStorage": ["Datastore.AllocateSpace", "Datastore.Audit"],
     "PaddockNetwork": ["SDN.Audit", "SDN.Use"],
@@ -49,29 +40,9 @@ _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
 _POOLED_USER: Final = "pooled@pve"
 _POOLED_TOKENS: Final = (f"{_POOLED_USER}!daily", f"{_POOLED_USER}!setup")
 _POOL_ROLES: Final[dict[str, list[str]]] = {
-    "PoolMachine": [
-        "Pool.Audit",
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Clone",
-        "VM.Config.CPU",
-        "VM.Config.Disk",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-        "VM.PowerMgmt",
-    ],
+    "PoolMachine": ["Pool.Audit", "VM.Allocate", "VM.Audit", "VM.Clone", *_CONFIG, "VM.PowerMgmt"],
     "PoolPet": ["Pool.Audit", "VM.Audit", "VM.Config.Disk"],
-    "PoolPetSetup": [
-        "Pool.Audit",
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Config.CPU",
-        "VM.Config.Disk",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-    ],
+    "PoolPetSetup": ["Pool.Audit", "VM.Allocate", "VM.Audit", *_CONFIG],
     "PoolStore": ["Datastore.AllocateSpace", "Datastore.Audit"],
     "PoolBase": ["Datastore.Audit"],
     "PoolNet": ["SDN.Use"],

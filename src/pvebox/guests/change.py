@@ -191,20 +191,12 @@ def _plug(cluster: Cluster, vmid: int, node: str, key: str, text: str) -> None:
 
 def _hotplug(cluster: Cluster, vmid: int, node: str, config: CtConfig, touched: set[str]) -> dict[str, str]:
     errors: dict[str, str] = {}
-    for key in sorted(config.pending_delete):
+    unplugs = [(key, _unplug) for key in sorted(config.pending_delete)]
+    for key, apply in (*unplugs, *((key, _hotplug_change) for key in sorted(config.pending))):
         if key not in touched:
             continue
         try:
-            _unplug(cluster, vmid, node, config, key)
-        except _StaysPendingError:
-            continue
-        except ApiError as error:
-            errors[key] = f"unable to hotplug {key}: {error.message}"
-    for key in sorted(config.pending):
-        if key not in touched:
-            continue
-        try:
-            _hotplug_change(cluster, vmid, node, config, key)
+            apply(cluster, vmid, node, config, key)
         except _StaysPendingError:
             continue
         except ApiError as error:

@@ -203,6 +203,19 @@ def free_if_owned(cluster: Cluster, vmid: int, node: str, volid: str, say: Log) 
         say(f"ignore deletion of '{volid}', CT {vmid} isn't the owner!")
 
 
+def owned_volumes(cluster: Cluster, storage: Storage, vmid: int, node: str) -> list[VolumeRef]:
+    """Return the volumes of a container on a storage of a node, according to the volumes' names."""
+    owned = []
+    for volume in cluster.runtime.volumes.on(node, storage.id):
+        try:
+            name = storage.parse(volume.ref.name)
+        except OperationError:
+            continue
+        if name.owner == vmid:
+            owned.append(volume.ref)
+    return owned
+
+
 def in_use(config: CtConfig, volid: str) -> bool:
     """Return whether a config, its pending changes or its snapshots mount a volume."""
     sections: list[Options] = [config.options, config.pending, *config.snapshots.values()]

@@ -21,13 +21,13 @@ from pvebox.guests.disks import (
     free,
     free_if_owned,
     is_refused,
+    owned_volumes,
     refused_mount,
     silent,
 )
 from pvebox.guests.mountpoint import mount_points, volumes_of
 from pvebox.guests.network import complete_network, parse_network
 from pvebox.guests.options import FEATURES
-from pvebox.guests.storage import Storage
 from pvebox.runtime.contract import Archive, NotMountableError, Unpacked, VolumeRef
 
 
@@ -231,7 +231,8 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
     free_all(cluster, vmid, node, config, task)
     if unreferenced:
         for storage in cluster.storages_of(node):
-            _free_unreferenced(cluster, storage, vmid, node, task)
+            for ref in owned_volumes(cluster, storage, vmid, node) if "rootdir" in storage.content else ():
+                free(cluster, ref, task.say)
     # The VMID stays taken until everything else of the container is gone.
     cluster.configs.save(vmid, node, CtConfig(options={"lock": "destroyed"}))
     cluster.access.forget_container(vmid)
@@ -244,15 +245,3 @@ def free_all(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Tas
     volumes = every_volume(config.options) + every_volume(config.pending)
     for volid in dict.fromkeys(volumes):
         free_if_owned(cluster, vmid, node, volid, task.say)
-
-
-def _free_unreferenced(cluster: Cluster, storage: Storage, vmid: int, node: str, task: Task) -> None:
-    if "rootdir" not in storage.content:
-        return
-    for volume in cluster.runtime.volumes.on(node, storage.id):
-        try:
-            owner = storage.parse(volume.ref.name).owner
-        except OperationError:
-            continue
-        if owner == vmid:
-            free(cluster, volume.ref, task.say)

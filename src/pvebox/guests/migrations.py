@@ -11,7 +11,7 @@ from pvebox.api.errors import ApiError, OperationError
 from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig, Options
-from pvebox.guests.disks import every_volume, free, next_volume
+from pvebox.guests.disks import every_volume, free, next_volume, owned_volumes
 from pvebox.guests.lifecycle import start
 from pvebox.guests.mountpoint import MountType, add_unused, mount_points, parse
 from pvebox.guests.options import MOUNT_KEYS, UNUSED_KEYS
@@ -157,7 +157,8 @@ class Migration:
         errors: dict[str, str] = {}
         for storage in cluster.storages_of(order.source):
             if not storage.shared:
-                found |= dict.fromkeys(self._owned(storage), "via storage")
+                for ref in owned_volumes(cluster, storage, order.vmid, order.source):
+                    found[f"{storage.id}:{ref.name}"] = "via storage"
         sections: list[tuple[str | None, Options]] = [*config.snapshots.items(), (None, config.options)]
         for snapshot, section in sections:
             for point in mount_points(section):
@@ -181,18 +182,6 @@ class Migration:
         if errors:
             raise OperationError("can't migrate CT - check log")
         return sorted(found)
-
-    def _owned(self, storage: Storage) -> list[str]:
-        """Return the ids of the container's own volumes on a storage of the source."""
-        owned = []
-        for volume in self._cluster.runtime.volumes.on(self._order.source, storage.id):
-            try:
-                name = storage.parse(volume.ref.name)
-            except OperationError:
-                continue
-            if name.owner == self._order.vmid:
-                owned.append(f"{storage.id}:{volume.ref.name}")
-        return owned
 
     def _copy(self, storage: Storage, ref: VolumeRef) -> VolumeRef:
         """Copy a volume to the target, under the same name unless that is taken there."""

@@ -163,7 +163,7 @@ def remove_resource(call: Call) -> None:
     if sid not in ha.resources:
         raise OperationError(f"cannot delete service '{sid}', not HA managed!")
     with _failing_as("delete resource"):
-        ha.remove_resource(sid, purge=str(call.params.get("purge", "1")) == "1")
+        ha.remove_resource(sid, purge=call.flag("purge", default=True))
 
 
 @api.method("POST", f"{_RESOURCES}/{{sid}}/migrate", _WRITE, {"sid": _SID, "node": NODE})

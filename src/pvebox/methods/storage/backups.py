@@ -156,9 +156,6 @@ def _order(call: Call, vmids: list[int]) -> JobOrder:
     def number(key: str, default: int) -> int:
         return int(call.params.get(key, default))
 
-    def flag(key: str, default: str) -> bool:
-        return str(call.params.get(key, default)) == "1"
-
     return JobOrder(
         node=call.node,
         user=call.user,
@@ -172,12 +169,12 @@ def _order(call: Call, vmids: list[int]) -> JobOrder:
         stop_minutes=number("stopwait", 10),
         ionice=number("ionice", 7),
         bwlimit=number("bwlimit", 0),
-        remove=flag("remove", "1"),
+        remove=call.flag("remove", default=True),
         retention=_retention(call),
         notes_template=call.text("notes-template") or "",
         protected=call.flag("protected"),
         exclude=_list(call.params.get("exclude-path", "")),
-        standard_excludes=flag("stdexcludes", "1"),
+        standard_excludes=call.flag("stdexcludes", default=True),
     )
 
 

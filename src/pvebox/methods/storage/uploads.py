@@ -130,7 +130,7 @@ def download(call: Call) -> str:
         storage.parse(name)
     except OperationError:
         raise ParameterError({"filename": "wrong file extension"}) from None
-    algorithm, verify = call.text("checksum-algorithm"), str(call.params.get("verify-certificates", "1")) == "1"
+    algorithm, verify = call.text("checksum-algorithm"), call.flag("verify-certificates", default=True)
     checksum = (algorithm, str(call.params["checksum"])) if algorithm is not None else None
     return _fetched(call, storage, name, str(call.params["url"]), checksum, verify=verify)
 
