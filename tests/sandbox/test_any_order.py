@@ -105,7 +105,7 @@ class AnyOrder(RuleBasedStateMachine):
         for vmid in cluster.configs.vmids():
             config = cluster.configs.load(vmid, "pve")
             for volid in every_volume(config.options):
-                if not volid.startswith("local-lvm:1") and cluster.volume(volid, "pve") is not None:
+                if not volid.startswith("local-lvm:1") and cluster.runtime.volumes.get(cluster.locate(volid, "pve")[1]):
                     assert cluster.parse_volume(volid).owner is not None
 
     @invariant()

@@ -41,7 +41,7 @@ def api(tmp_path: Path) -> Api:
         ("vzstart", "500", "other@pve!deploy", _ok),
     ]
     for type_, id_, user, work in happened:
-        api.cluster.tasks.wait(api.cluster.start_task("pve", type_, id_, user, work))
+        api.cluster.tasks.wait(api.cluster.tasks.start("pve", type_, id_, user, work))
     return api
 
 
@@ -94,7 +94,7 @@ def test_running_tasks_come_first_with_the_token_in_the_users_name(api: Api) -> 
     def work(task: Task) -> None:
         go_on.wait(10)
 
-    upid = api.cluster.start_task("pve", "vzstart", "500", OWN, work)
+    upid = api.cluster.tasks.start("pve", "vzstart", "500", OWN, work)
     first, second = api.data("GET", TASKS, source="all", limit=2)
     assert (first["user"], first["status"], first["saved"]) == (OWN, "RUNNING", "0")
     assert "endtime" not in first
@@ -133,6 +133,6 @@ def test_the_log_has_a_tokens_own_lines_the_latest_first(api: Api) -> None:
 
 def test_the_log_has_fifty_lines_by_default(api: Api) -> None:
     for _ in range(30):
-        api.cluster.tasks.wait(api.cluster.start_task("pve", "vzstart", "500", OWN, _ok))
+        api.cluster.tasks.wait(api.cluster.tasks.start("pve", "vzstart", "500", OWN, _ok))
     assert len(api.data("GET", "/cluster/log")) == 50
     assert api.ask("GET", "/cluster/log", max=0).status_code == 400

@@ -6,14 +6,16 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 from pvebox.access.privileges import ALL, BUILT_IN_ROLES
-from pvebox.api.errors import CredentialsError, PrivilegeError
+from pvebox.api.errors import CredentialsError, OperationError, PrivilegeError
+
+T = TypeVar("T")
 
 ROOT: Final = "root@pam"
 _TOKEN_VALUE = re.compile(r"(([^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+)!([A-Za-z][A-Za-z0-9.\-_]+))=(.+)\Z")
@@ -74,7 +76,7 @@ class AclEntry:
 
 @dataclass
 class Access:
-    """The users, tokens and ACLs of a cluster, and the checks of what each may do."""
+    """The users, tokens and ACLs of a cluster, and the checks of privileges."""
 
     users: dict[str, User] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -123,6 +125,20 @@ class Access:
         """Take over the data of another object."""
         for name in _DATA:
             setattr(self, name, getattr(other, name))
+
+    def user(self, userid: str) -> User:
+        """Return a user, or raise Proxmox's error."""
+        if userid not in self.users:
+            raise OperationError(f"no such user ('{userid}')")
+        return self.users[userid]
+
+    def token(self, token_id: str) -> Token:
+        """Return a token, or raise Proxmox's error."""
+        owner, _, name = token_id.rpartition("!")
+        self.user(owner)
+        if token_id not in self.tokens:
+            raise OperationError(f"no such token '{name}' for user '{owner}'")
+        return self.tokens[token_id]
 
     def groups_of(self, userid: str) -> list[str]:
         """Return the groups of a user."""
@@ -240,7 +256,7 @@ class Access:
                     own[entry.role] = entry.propagate
                 elif entry.ugid in groups:
                     by_group[entry.role] = entry.propagate
-            # An entry on a longer path replaces those on its prefixes. A user's own entry overrides a group's.
+            # An entry on a longer path replaces the entries on its prefixes. A user's entry overrides a group's.
             roles = own or by_group or roles
         return {"NoAccess": roles["NoAccess"]} if "NoAccess" in roles else roles
 
@@ -251,6 +267,13 @@ def _is_member(pool: Pool, kind: str, name: str) -> bool:
         return name in pool.storages
     vmid = int(name) if name.isdecimal() else 0
     return vmid in pool.vmids and name == str(vmid)
+
+
+def existing(entries: Mapping[str, T], kind: str, name: str) -> T:
+    """Return the group, role, pool or user of a name, or raise Proxmox's error."""
+    if name not in entries:
+        raise OperationError(f"{kind} '{name}' does not exist")
+    return entries[name]
 
 
 @lru_cache(maxsize=4096)

@@ -14,7 +14,10 @@ from pvebox.api.routes import Call
 def changed_access(call: Call, failure: str) -> Iterator[Access]:
     """Yield a copy of the access data. Take it over and save it, unless an error changes nothing."""
     access = call.cluster.access
-    call.cluster.require_user_config(failure)
+    try:
+        call.cluster.members.require_lock("file-user_cfg", call.cluster.configs.lock_timeout)
+    except OperationError as error:
+        raise OperationError(f"{failure}: {error.text}") from None
     with access.lock:
         draft = access.copy()
         try:
@@ -29,7 +32,7 @@ def changed_access(call: Call, failure: str) -> Iterator[Access]:
 
 
 def _drop_dangling(access: Access) -> None:
-    """Drop what Proxmox drops when it writes and reads its user database."""
+    """Drop the tokens and ACLs that Proxmox drops when it writes and reads its user database."""
     access.users.setdefault(ROOT, User())
     access.tokens = {name: token for name, token in access.tokens.items() if name.split("!")[0] in access.users}
     access.acl = [entry for entry in access.acl if entry.role in access.roles and _is_kept(access, entry.ugid)]

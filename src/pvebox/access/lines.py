@@ -28,9 +28,9 @@ def apply_access_lines(access: Access, lines: list[str]) -> None:
                 access.users[name] = User(
                     enable == "1",
                     int(expire or 0),
-                    _decoded(comment),
-                    _decoded(firstname),
-                    _decoded(lastname),
+                    unquote(comment),
+                    unquote(firstname),
+                    unquote(lastname),
                     email,
                     keys,
                 )
@@ -38,16 +38,16 @@ def apply_access_lines(access: Access, lines: list[str]) -> None:
                 name, expire, privsep, comment, *_ = fields
                 known = access.tokens.get(name)
                 secret = known.secret if known else str(uuid.uuid4())
-                access.tokens[name] = Token(secret, privsep == "1", int(expire or 0), _decoded(comment))
+                access.tokens[name] = Token(secret, privsep == "1", int(expire or 0), unquote(comment))
             case "group":
                 name, users, comment, *_ = fields
-                access.groups[name] = Group(set(formats.split_list(users)), _decoded(comment))
+                access.groups[name] = Group(set(formats.split_list(users)), unquote(comment))
             case "role":
                 access.roles[fields[0]] = frozenset(formats.split_list(fields[1]))
             case "pool":
                 name, comment, vmids, storages, *_ = fields
                 members = {int(vmid) for vmid in formats.split_list(vmids)}
-                access.pools[name] = Pool(_decoded(comment), members, set(formats.split_list(storages)))
+                access.pools[name] = Pool(unquote(comment), members, set(formats.split_list(storages)))
             case "acl":
                 propagate, path, ugids, roles, *_ = fields
                 for ugid in ugids.split(","):
@@ -101,7 +101,3 @@ def _encoded(text: str) -> str:
 
 def _percent(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode())
-
-
-def _decoded(text: str) -> str:
-    return unquote(text)

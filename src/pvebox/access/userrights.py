@@ -18,12 +18,6 @@ def verified_userid(call: Call) -> str:
     return userid
 
 
-def require_user_exists(call: Call, userid: str) -> None:
-    """Raise unless the user exists."""
-    if userid not in call.cluster.access.users:
-        raise OperationError(f"no such user ('{userid}')")
-
-
 def require_realm(call: Call) -> None:
     """Raise unless the caller may create and delete users in the realm of the named user."""
     realm = verified_userid(call).rpartition("@")[2]
@@ -33,7 +27,7 @@ def require_realm(call: Call) -> None:
 def require_on_existing_user(call: Call, *privileges: str) -> None:
     """Raise unless the caller has a privilege on all groups, or on a group of the named user."""
     userid = verified_userid(call)
-    require_user_exists(call, userid)
+    call.cluster.access.user(userid)
     if not may_on_user(call, userid, *privileges):
         raise PrivilegeError
 

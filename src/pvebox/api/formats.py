@@ -18,7 +18,8 @@ def split_list(text: str) -> list[str]:
     return [entry for entry in re.split(r"[,;\0\s]+", text.strip()) if entry]
 
 
-def _matching(pattern: str, complaint: str) -> FormatCheck:
+def matching(pattern: str, complaint: str) -> FormatCheck:
+    """Return a format for values that match a pattern. `{}` in the complaint stands for the value."""
     compiled = re.compile(pattern, re.ASCII)
 
     def check(text: str) -> None:
@@ -33,28 +34,28 @@ def list_of(check: FormatCheck) -> ListFormat:
     return ListFormat(check, split_list)
 
 
-vmid = _matching(r"[1-9][0-9]{2,8}", "value does not look like a valid VM ID")
-node = _matching(_DNS_LABEL, "value does not look like a valid node name")
-configid = _matching(r"[a-zA-Z][a-zA-Z0-9_-]+", "invalid configuration ID '{}'")
-storage_id = _matching(r"[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]", "storage ID '{}' contains illegal characters")
-dns_name = _matching(rf"({_DNS_LABEL}\.)*{_DNS_LABEL}", "value does not look like a valid DNS name")
-volume_id = _matching(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)", "unable to parse volume ID '{}'")
-poolid = _matching(r"[A-Za-z0-9._\-]+(/[A-Za-z0-9._\-]+){0,2}", "invalid pool id '{}'")
-_username = _matching(r"[^\s:/]+@[A-Za-z][A-Za-z0-9._\-]+", "value '{}' does not look like a valid user name")
-realm = _matching(r"[A-Za-z][A-Za-z0-9._\-]+", "value does not look like a valid realm")
-token_id = _matching(
+vmid = matching(r"[1-9][0-9]{2,8}", "value does not look like a valid VM ID")
+node = matching(_DNS_LABEL, "value does not look like a valid node name")
+configid = matching(r"[a-zA-Z][a-zA-Z0-9_-]+", "invalid configuration ID '{}'")
+storage_id = matching(r"[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]", "storage ID '{}' contains illegal characters")
+dns_name = matching(rf"({_DNS_LABEL}\.)*{_DNS_LABEL}", "value does not look like a valid DNS name")
+volume_id = matching(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)", "unable to parse volume ID '{}'")
+poolid = matching(r"[A-Za-z0-9._\-]+(/[A-Za-z0-9._\-]+){0,2}", "invalid pool id '{}'")
+_username = matching(r"[^\s:/]+@[A-Za-z][A-Za-z0-9._\-]+", "value '{}' does not look like a valid user name")
+realm = matching(r"[A-Za-z][A-Za-z0-9._\-]+", "value does not look like a valid realm")
+token_id = matching(
     r"[^\s:/]+@[A-Za-z][A-Za-z0-9._\-]+![A-Za-z][A-Za-z0-9._\-]+", "value '{}' does not look like a valid token ID"
 )
-group_id = _matching(r"[A-Za-z0-9._\-]+", "group name '{}' contains invalid characters")
-role_id = _matching(r"[A-Za-z0-9._\-]+", "role name '{}' contains invalid characters")
-tag = _matching(r"[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*", "invalid characters in tag")
-disk_size = _matching(r"\d+(\.\d+)?[KMGT]?", "value does not look like a valid disk size: {}")
-mac_address = _matching(
+group_id = matching(r"[A-Za-z0-9._\-]+", "group name '{}' contains invalid characters")
+role_id = matching(r"[A-Za-z0-9._\-]+", "role name '{}' contains invalid characters")
+tag = matching(r"[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*", "invalid characters in tag")
+disk_size = matching(r"\d+(\.\d+)?[KMGT]?", "value does not look like a valid disk size: {}")
+mac_address = matching(
     r"[a-fA-F0-9][02468aceACE](:[a-fA-F0-9]{2}){5}",
     "value does not look like a valid unicast MAC address",
 )
-device_path = _matching(r"/dev/.+", "value does not look like a valid device path")
-urlencoded = _matching(r"[-%a-zA-Z0-9_.!~*'()]*", "invalid urlencoded string: {}")
+device_path = matching(r"/dev/.+", "value does not look like a valid device path")
+urlencoded = matching(r"[-%a-zA-Z0-9_.!~*'()]*", "invalid urlencoded string: {}")
 
 
 def userid(text: str) -> None:
@@ -88,6 +89,7 @@ def _address(parse: Callable[[str], object], complaint: str) -> FormatCheck:
     return check
 
 
+ip = _address(ipaddress.ip_address, "value does not look like a valid IP address")
 ipv4 = _address(ipaddress.IPv4Address, "value does not look like a valid IPv4 address")
 ipv6 = _address(ipaddress.IPv6Address, "value does not look like a valid IPv6 address")
 

@@ -50,9 +50,9 @@ class Call:
         value = self.params.get(key)
         return None if value is None else str(value)
 
-    def flag(self, key: str) -> bool:
+    def flag(self, key: str, *, default: bool = False) -> bool:
         """Return whether a boolean parameter is true."""
-        return str(self.params.get(key, "0")) == "1"
+        return str(self.params.get(key, int(default))) == "1"
 
     def require(self, path: str, *privileges: str, any_of: bool = False) -> None:
         """Raise unless the caller has the privileges on a path."""
@@ -91,6 +91,10 @@ def having(path: str, *privileges: str, any_of: bool = False) -> Permission:
         call.require(filled, *privileges, any_of=any_of)
 
     return check
+
+
+CONTAINER: Final = "/nodes/{node}/lxc/{vmid}"
+AUDIT: Final = having("/vms/{vmid}", "VM.Audit")
 
 
 @dataclass(frozen=True)

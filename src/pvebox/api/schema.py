@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pvebox.api.errors import OperationError, ParameterError
 
-FormatCheck = Callable[[str], None]
+# Raises a FormatError for an invalid value. The result is ignored.
+FormatCheck = Callable[[str], object]
 Properties = Mapping[str, "Prop"]
 
 _NUMBER = re.compile(r"[+-]?(\d+\.\d+|\d+\.|\.\d+|\d+)([eE][+-]?\d+)?\Z")
@@ -35,7 +36,9 @@ class Prop:
     enum: tuple[str, ...] | None = None
     requires: str | None = None
     default_key: bool = False
-    is_size: bool = False
+
+
+FLAG: Final = Prop(type="boolean", optional=True)
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,3 @@ def _numbers(text: str, lowest: int, highest: int) -> Numbers:
             raise ValueError(f"value out of range '{part}'")
         found.update(range(first, last + 1, step))
     return frozenset(found)
-
-
-def calendar_event(text: str) -> None:
-    """Raise unless the value is a calendar event."""
-    parse(text)

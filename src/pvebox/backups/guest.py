@@ -8,8 +8,8 @@ from typing import Final
 
 from pvebox.api.errors import AbortedError, ApiError, OperationError, SandboxError
 from pvebox.backups import files as backupfiles
-from pvebox.backups.keeping import BackupKeeping
-from pvebox.backups.order import BackupLog, JobOrder, local_time
+from pvebox.backups import prune
+from pvebox.backups.order import BackupLog, JobOrder, fill_template, local_time
 from pvebox.backups.prune import Retention
 from pvebox.backups.snapshot import BackupSnapshot
 from pvebox.cluster.cluster import Cluster
@@ -30,7 +30,7 @@ class _NoSnapshotsError(OperationError):
 
 
 class GuestBackup:
-    """One backup of one container. After `run`, nothing of it is left but the archive and the files beside it."""
+    """One backup of one container. After `run`, only the archive and the files beside it are left."""
 
     def __init__(
         self, cluster: Cluster, order: JobOrder, storage: Storage, retention: Retention, vmid: int, task: Task
@@ -38,7 +38,7 @@ class GuestBackup:
         self._cluster = cluster
         self._order = order
         self._storage = storage
-        self._keeping = BackupKeeping(cluster, order, storage, retention, vmid)
+        self._retention = retention
         self._vmid = vmid
         self._task = task
         self._log = BackupLog(task)
@@ -91,7 +91,7 @@ class GuestBackup:
     def _perform(self) -> None:
         if not self._cluster.configs.exists(self._vmid):
             raise OperationError(f"unable to find VM '{self._vmid}'")
-        self._keeping.require_room()
+        self._require_room()
         self._log.begin()
         self._log.info(f"Starting Backup of VM {self._vmid} (lxc)")
         self._task.say(f"INFO: Backup started at {local_time()}")
@@ -108,13 +108,50 @@ class GuestBackup:
             mounts = self._take_snapshot(mounts)
         self._archive(mounts)
 
+    def _require_room(self) -> None:
+        """Raise if the guest has as many backups as the retention or the protection allows."""
+        cluster, order, storage = self._cluster, self._order, self._storage
+        if order.protected:
+            limit = backupfiles.protection_limit(cluster, storage, order.user)
+            if limit is not None:
+                backupfiles.require_protectable(cluster, order.node, storage, self._vmid, "lxc", limit)
+            return
+        kept = 0 if self._retention.get("keep-all") else sum(self._retention.values())
+        if not kept or order.remove:
+            return
+        backups = backupfiles.listing(cluster, order.node, storage, self._vmid)
+        if len([backup for backup in backups if backup.kind == "lxc" and not backup.protected]) >= kept:
+            raise OperationError(
+                f"There is a max backup limit of {kept} enforced by the target storage or the vzdump parameters."
+                " Either increase the limit or delete old backups."
+            )
+
+    def _settle(self, name: str) -> None:
+        """Add notes to the new backup, protect it and prune older ones, as the order says."""
+        cluster, order, storage = self._cluster, self._order, self._storage
+        if order.notes_template:
+            self._log.info("adding notes to backup")
+            values = {
+                "cluster": cluster.name if len(cluster.nodes) > 1 else "standalone node",
+                "guestname": self._hostname,
+                "node": order.node,
+                "vmid": str(self._vmid),
+            }
+            notes = fill_template(order.notes_template, values)
+            backupfiles.set_notes(cluster, order.node, storage, name, notes)
+        if order.protected:
+            self._log.info("marking backup as protected")
+            backupfiles.set_protected(cluster, order.node, storage, name, protected=True, limit=None)
+        if order.remove and not self._retention.get("keep-all"):
+            self._log.info(f"prune older backups with retention: {prune.print_retention(self._retention, ', ')}")
+            count = prune.prune(cluster, order.node, storage, self._retention, self._vmid, "lxc", self._log.info)
+            extra = " not covered by keep-retention policy" if count else ""
+            self._log.info(f"pruned {count} backup(s){extra}")
+
     def _lock(self) -> None:
-        cluster, vmid, node = self._cluster, self._vmid, self._order.node
-        with cluster.configs.lock(vmid):
-            config = cluster.configs.load(vmid, node)
+        with self._cluster.configs.changing(self._vmid, self._order.node) as config:
             config.require_unlocked()
             config.options["lock"] = "backup"
-            cluster.configs.save(vmid, node, config)
         self._locked = True
 
     def _begin(self, mode: str) -> tuple[str, list[Mount]]:
@@ -150,19 +187,14 @@ class GuestBackup:
         if needs_snapshots and not all(self._has_snapshots(point) for point in points):
             raise _NoSnapshotsError("mode failure - some volumes do not support snapshots")
         for point in points:
-            self._require_volume(point)
+            if point.type is MountType.VOLUME:
+                cluster.existing(point.volume, node)
         return [cluster.mount(point, node) for point in points]
 
     def _has_snapshots(self, point: MountPoint) -> bool:
         if point.type is not MountType.VOLUME:
             return False
         return self._cluster.locate(point.volume, self._order.node)[0].type is StorageType.LVM_THIN
-
-    def _require_volume(self, point: MountPoint) -> None:
-        if point.type is MountType.VOLUME:
-            storage, ref = self._cluster.locate(point.volume, self._order.node)
-            if self._cluster.runtime.volumes.get(ref) is None:
-                raise OperationError(storage.missing(ref.name))
 
     def _stop(self) -> None:
         self._log.info("stopping virtual guest")
@@ -236,12 +268,12 @@ class GuestBackup:
             raise OperationError(f"command 'mount /dev/dm-0 /mnt/vzsnap0/{target}' failed: exit code 32") from None
         cluster.runtime.note_file(order.node, storage.id, name, size, text)
         self._log.info(f"archive file size: {_format_size(size)}")
-        self._keeping.settle(name, self._hostname, self._log)
+        self._settle(name)
 
     def _clean_up(self) -> None:
-        """Undo what the backup changed. An error in one step is logged, and the next step follows."""
+        """Undo the changes of the backup. An error in one step is logged, and the next step follows."""
         if self._locked:
-            self._attempt(self._unlock)
+            self._attempt(lambda: self._cluster.configs.unlock(self._vmid, self._order.node))
         if self._snapshot is not None:
             if self._snapshot.in_config:
                 self._log.info("cleanup temporary 'vzdump' snapshot")
@@ -255,13 +287,6 @@ class GuestBackup:
             step()
         except ApiError as error:
             self._task.say(error.text)
-
-    def _unlock(self) -> None:
-        cluster, vmid, node = self._cluster, self._vmid, self._order.node
-        with cluster.configs.lock(vmid):
-            config = cluster.configs.load(vmid, node)
-            config.options.pop("lock", None)
-            cluster.configs.save(vmid, node, config)
 
     def _start_again(self) -> None:
         cluster, vmid, node = self._cluster, self._vmid, self._order.node

@@ -1,16 +1,21 @@
-"""The parameters of a backup job, and its log."""
+"""The parameters of a backup job, the template of its notes, and its log."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pvebox.api.errors import ParameterError
 from pvebox.backups.prune import Retention
 from pvebox.cluster.tasks import Task
 
 DEFAULT_STORAGE: Final = "local"
+_ESCAPE = re.compile(r"\\(.)")
+_VARIABLE = re.compile(r"\{\{([^\s{}]+)\}\}")
+_VARIABLES: Final = ("cluster", "guestname", "node", "vmid")
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class JobOrder:
     storage: str = DEFAULT_STORAGE
     mode: str = "snapshot"
     suffix: str = ".tar"
-    # Whether the call asked for all guests. Then those without VM.Backup are left out.
+    # Whether the call asks for all guests, and so leaves out the ones that the caller may not back up.
     all: bool = False
     lock_minutes: int = 180
     stop_minutes: int = 10
@@ -80,3 +85,28 @@ class BackupLog:
 def local_time() -> str:
     """Return the time as vzdump prints it."""
     return time.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def require_valid_template(template: str) -> None:
+    """Raise Proxmox's parameter error if the template has a line feed, an unknown escape or an unknown variable."""
+    if "\n" in template:
+        raise ParameterError({"notes-template": "contains a line feed"})
+    problems = [
+        f"escape sequence '\\{found[1]}' at char {found.start()}"
+        for found in _ESCAPE.finditer(template)
+        if found[1] not in "n\\"
+    ]
+    problems += [
+        # Proxmox counts to the end of the match, less the length of the name.
+        f"variable '{found[1]}' at char {found.end() - len(found[1])}"
+        for found in _VARIABLE.finditer(template)
+        if found[1] not in _VARIABLES
+    ]
+    if problems:
+        raise ParameterError({"notes-template": f"found unknown: {', '.join(problems)}\n"})
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Return the notes of a backup: the template with its escapes and variables replaced."""
+    text = _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], template)
+    return re.sub(rf"\{{\{{({'|'.join(values)})\}}\}}", lambda found: values[found[1]], text)

@@ -27,7 +27,7 @@ _PERIODS: Final = {
     "keep-monthly": "%m/%Y",
     "keep-yearly": "%Y",
 }
-_FORMAT: Properties = {
+RETENTION_PARTS: Final[Properties] = {
     "keep-all": Prop(type="boolean", optional=True),
     "keep-last": _COUNT,
     **dict.fromkeys(_PERIODS, _COUNT),
@@ -37,7 +37,7 @@ KEEP_ALL: Final[Retention] = {"keep-all": 1}
 
 def parse_retention(text: str) -> Retention:
     """Parse the value of `prune-backups`. Raise Proxmox's format error if it is invalid."""
-    counts = {key: int(value) for key, value in parse_property_string(text, _FORMAT).items()}
+    counts = {key: int(value) for key, value in parse_property_string(text, RETENTION_PARTS).items()}
     keeps_all = counts.pop("keep-all", 0)
     if not any(counts.values()):
         return KEEP_ALL
@@ -46,22 +46,17 @@ def parse_retention(text: str) -> Retention:
     return counts
 
 
-def check_retention(text: str) -> None:
-    """Raise unless the text is a valid value of `prune-backups`."""
-    parse_retention(text)
-
-
 def print_retention(retention: Retention, separator: str = ",") -> str:
     """Return a retention as text, with sorted options."""
     return separator.join(f"{key}={retention[key]}" for key in sorted(retention))
 
 
-RETENTION: Final = Prop(optional=True, format=check_retention)
+RETENTION: Final = Prop(optional=True, format=parse_retention)
 
 
 @dataclass
 class Marked:
-    """A backup and what pruning does with it: keep, remove, protected or renamed."""
+    """A backup and its mark: keep, remove, protected or renamed."""
 
     backup: Backup
     mark: str | None = None
@@ -109,7 +104,7 @@ def _local(part: str, when: int) -> str:
 def _keep(entries: Iterable[Marked], count: int, period: Callable[[int], str]) -> None:
     """Keep the newest backup of each of `count` periods, and remove the others of these periods.
 
-    Periods of which an earlier option keeps a backup do not count. Protected backups count for nothing.
+    Periods in which an earlier option keeps a backup do not count. Protected backups are ignored.
     """
     if not count:
         return

@@ -27,9 +27,9 @@ _RULE: Final = "-" * 32
 
 @dataclass(frozen=True)
 class RestoreOptions:
-    """The parameters that a restore call has in addition to those of a create call."""
+    """The parameters of a restore call that a create call does not have."""
 
-    # For the volumes whose storage the call does not name.
+    # The storage of the volumes for which the call names none.
     storage: str
     # Whether the call names the volumes. Otherwise they are as in the backup.
     given_mounts: bool
@@ -52,14 +52,12 @@ class _Recovered:
 
 def lock_replaced(cluster: Cluster, vmid: int, node: str) -> None:
     """Lock a container that will be overwritten. Raise if it is locked already."""
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with cluster.configs.changing(vmid, node) as config:
         try:
             config.require_unlocked()
         except OperationError as error:
             raise OperationError(f"unable to restore CT {vmid} - {error.text}") from None
         config.options["lock"] = "create"
-        cluster.configs.save(vmid, node, config)
 
 
 def restore(cluster: Cluster, order: CreateOrder, options: RestoreOptions, task: Task) -> None:
@@ -102,10 +100,8 @@ def _undo(cluster: Cluster, order: CreateOrder, made: list[VolumeRef], task: Tas
     destroy_volumes(cluster, made, task.say)
     if changed:
         cluster.configs.remove(order.vmid)
-        return
-    config = cluster.configs.load(order.vmid, order.node)
-    config.options.pop("lock", None)
-    cluster.configs.save(order.vmid, order.node, config)
+    else:
+        cluster.configs.unlock(order.vmid, order.node)
 
 
 def _recover(cluster: Cluster, order: CreateOrder, options: RestoreOptions, task: Task) -> _Recovered:

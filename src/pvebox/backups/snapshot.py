@@ -58,7 +58,7 @@ class BackupSnapshot:
         source = mount.source
         storage = self._cluster.storage(source.storage)
         thin = storage.type is StorageType.LVM_THIN
-        # A copy on a directory storage gets a name that is no volume's, so that no list shows it.
+        # A copy on a directory storage gets a name that no volume can have, so that no list shows it.
         copy = replace(source, name=snapshot_name(source.name, NAME) if thin else f"{source.name}.{NAME}")
         if self._cluster.runtime.volumes.get(copy) is not None:
             lv = f"{storage.vgname}/{copy.name}"
@@ -84,23 +84,14 @@ class BackupSnapshot:
         self._forget()
 
     def _note(self) -> None:
-        with self._cluster.configs.lock(self._vmid):
-            config = self._cluster.configs.load(self._vmid, self._node)
+        with self._cluster.configs.changing(self._vmid, self._node) as config:
             section: Options = {key: value for key, value in config.options.items() if not key.startswith(_NOT_COPIED)}
             section |= {"snaptime": int(time.time()), "description": "vzdump backup snapshot\n"}
             config.snapshots[NAME] = section
             config.options["parent"] = NAME
-            self._cluster.configs.save(self._vmid, self._node, config)
         self.in_config = True
 
     def _forget(self) -> None:
-        with self._cluster.configs.lock(self._vmid):
-            config = self._cluster.configs.load(self._vmid, self._node)
-            parent = config.snapshots.pop(NAME, {}).get("parent")
-            for section in (config.options, *config.snapshots.values()):
-                if section.get("parent") == NAME:
-                    del section["parent"]
-                    if parent is not None:
-                        section["parent"] = parent
-            self._cluster.configs.save(self._vmid, self._node, config)
+        with self._cluster.configs.changing(self._vmid, self._node) as config:
+            config.drop_snapshot(NAME)
         self.in_config = False

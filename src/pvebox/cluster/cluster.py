@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -9,15 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pvebox.access.accounts import Access
-from pvebox.api.errors import OperationError
+from pvebox.api.errors import OperationError, UnreachableError
 from pvebox.backups.joblock import JobLock
 from pvebox.cluster.ha import HaStore
-from pvebox.cluster.quorum import Membership
-from pvebox.cluster.tasks import Task, Tasks
+from pvebox.cluster.tasks import Tasks
 from pvebox.guests.config import CtConfig
 from pvebox.guests.configstore import ConfigStore
 from pvebox.guests.mountpoint import MountPoint, MountType, mount_points
-from pvebox.guests.storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
+from pvebox.guests.storage import Storage, StorageType, VolumeName, snapshot_name, split_volume_id
 from pvebox.runtime.contract import ContainerSpec, Mount, Runtime, Volume, VolumeRef
 from pvebox.server.certificates import OWN, CertificateInfo
 
@@ -41,6 +41,52 @@ class Release:
     release: str = "9.2"
     version: str = "9.2.11"
     repoid: str = "14a22df3"
+
+
+@dataclass
+class Membership:
+    """The nodes that are offline or silent, and whether the others have quorum.
+
+    Proxmox keeps all configs in a cluster filesystem. Without a majority of the nodes it is read-only. Some methods
+    check that first; the others fail when they write a config or take a lock of the cluster.
+    """
+
+    offline: set[str] = field(default_factory=set)
+    # Nodes whose pvestatd has reported nothing for five minutes. It may hang while the node's API works.
+    silent: set[str] = field(default_factory=set)
+    quorate: bool = True
+
+    def status(self, node: str) -> str:
+        """Return the status of a node. Corosync tells `offline`; `unknown` only means that no figures are fresh."""
+        if node in self.offline:
+            return "offline"
+        return "unknown" if node in self.silent else "online"
+
+    def require_quorum(self) -> None:
+        """Raise the error of the methods that check for quorum first."""
+        if not self.quorate:
+            raise OperationError("cluster not ready - no quorum?")
+
+    def require_reachable(self, node: str) -> None:
+        """Raise the error of a request that cannot be forwarded, because its node is offline."""
+        if node in self.offline:
+            raise UnreachableError
+
+    def require_writable(self, path: str) -> None:
+        """Raise the error of a write to the cluster's filesystem, which is read-only without quorum."""
+        if not self.quorate:
+            raise OperationError(f"unable to open file '/etc/pve/{path}.tmp.{os.getpid()}' - Permission denied")
+
+    def require_lock(self, name: str, timeout: float, say: Callable[[str], None] | None = None) -> None:
+        """Raise the error of a lock of the cluster, after the time that Proxmox tries to take it."""
+        if self.quorate:
+            return
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            if say is not None:
+                say(f"trying to acquire cfs lock '{name}' ...")
+            time.sleep(min(1.0, timeout))
+        raise OperationError(f"cfs-lock '{name}' error: no quorum!")
 
 
 class Figures(Protocol):
@@ -69,14 +115,14 @@ class Cluster:
     release: Release = field(default_factory=Release)
     name: str = "sandbox"
     members: Membership = field(default_factory=Membership)
-    # Of the node that answers. A test may set others, for example one that expires soon.
+    # The certificates of the node that answers. A test may set others, for example one that expires soon.
     certificates: list[CertificateInfo] = field(default_factory=list)
-    # Seconds by which the nodes' clock is ahead of this machine's. It shows in the Date header.
+    # Seconds by which the nodes' clock is ahead of this machine's. The Date header shows it.
     clock_offset: float = 0.0
     statistics: Figures = field(init=False)
     # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
-    # By node.
+    # The locks of backup jobs, by node.
     backup_locks: defaultdict[str, JobLock] = field(default_factory=lambda: defaultdict(JobLock))
     # The scheduled backup jobs by their ids.
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -98,7 +144,7 @@ class Cluster:
 
     @property
     def local_node(self) -> str:
-        """The node that answers requests. It forwards those for the other nodes."""
+        """The node that answers requests. It forwards requests for the other nodes."""
         return next(iter(self.nodes))
 
     @property
@@ -128,13 +174,6 @@ class Cluster:
             if not storage.nodes or node in storage.nodes:
                 yield storage
 
-    def require_user_config(self, failure: str) -> None:
-        """Raise if users, tokens, roles, pools and ACLs cannot be changed, because the cluster has no quorum."""
-        try:
-            self.members.require_lock("file-user_cfg", self.configs.lock_timeout)
-        except OperationError as error:
-            raise OperationError(f"{failure}: {error.text}") from None
-
     def require_available(self, storage: Storage, node: str) -> None:
         """Raise Proxmox's error if a storage is limited to other nodes."""
         if storage.nodes and node not in storage.nodes:
@@ -142,12 +181,18 @@ class Cluster:
 
     def locate(self, volid: str, node: str) -> tuple[Storage, VolumeRef]:
         """Return storage and reference of a volume id. Raise Proxmox's error if the id is invalid."""
-        parts = parse_volume_id(volid)
-        if parts is None:
-            raise OperationError(f"unable to parse volume ID '{volid}'")
-        storage = self.storage(parts[0])
-        storage.parse(parts[1])
-        return storage, self.place(storage, node, parts[1])
+        store, name = split_volume_id(volid)
+        storage = self.storage(store)
+        storage.parse(name)
+        return storage, self.place(storage, node, name)
+
+    def existing(self, volid: str, node: str) -> tuple[Storage, VolumeRef, Volume]:
+        """Return storage, reference and facts of a volume. Raise Proxmox's error if it does not exist."""
+        storage, ref = self.locate(volid, node)
+        volume = self.runtime.volumes.get(ref)
+        if volume is None:
+            raise OperationError(storage.missing(ref.name))
+        return storage, ref, volume
 
     def place(self, storage: Storage, node: str, name: str) -> VolumeRef:
         """Return the reference of a volume as a node sees it."""
@@ -155,14 +200,8 @@ class Cluster:
 
     def parse_volume(self, volid: str) -> VolumeName:
         """Parse the name in a volume id."""
-        parts = parse_volume_id(volid)
-        if parts is None:
-            raise OperationError(f"unable to parse volume ID '{volid}'")
-        return self.storage(parts[0]).parse(parts[1])
-
-    def volume(self, volid: str, node: str) -> Volume | None:
-        """Return the volume with this id, or None if it does not exist."""
-        return self.runtime.volumes.get(self.locate(volid, node)[1])
+        store, name = split_volume_id(volid)
+        return self.storage(store).parse(name)
 
     def snapshots_of(self, ref: VolumeRef) -> list[VolumeRef]:
         """Return the snapshots of a volume on LVM-thin."""
@@ -182,10 +221,6 @@ class Cluster:
             source = self.locate(point.volume, node)[1]
             return Mount(point.key, source, point.path, point.read_only)
         return Mount(point.key, self.runtime.host_path(node, point.volume), point.path, point.read_only)
-
-    def start_task(self, node: str, type_: str, id_: str, user: str, work: Callable[[Task], None]) -> str:
-        """Start a task on a node and return its UPID."""
-        return self.tasks.start(node, type_, id_, user, work)
 
     def require_content(self, storage: Storage) -> None:
         """Raise unless the storage may hold containers' volumes."""

@@ -8,7 +8,7 @@ import itertools
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -105,7 +105,7 @@ class Faults:
     def add(self, rule: Rule) -> Rule:
         """Activate a rule and return it with its id."""
         with self._lock:
-            numbered = Rule(**{**asdict(rule), "kind": rule.kind, "id": next(self._ids)})
+            numbered = replace(rule, id=next(self._ids))
             self._rules[numbered.id] = numbered
             self._left[numbered.id] = numbered.count
             return numbered
@@ -166,7 +166,7 @@ def install(http_api: HttpApi, faults: Faults) -> None:
 
 
 def _outcome(rule: Rule) -> InjectedOutcome | None:
-    """Return what a rule does to the tasks of a request, if it does anything to them."""
+    """Return the effect of a rule on the tasks of a request, or None."""
     match rule.kind:
         case Kind.FAIL_TASK:
             return InjectedOutcome(TaskFault.FAILS, rule.value or "unexpected status")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pvebox.access import passwords
 from pvebox.access.accounts import Access, AclEntry, Group, Pool, Token, User
 from pvebox.access.privileges import BUILT_IN_ROLES
+from pvebox.access.realms import hashed
 from pvebox.api import formats
 from pvebox.api.errors import SandboxError
 from pvebox.api.schema import FormatError
@@ -25,21 +25,12 @@ DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
 _DNS: Final = {"search": "sandbox", "dns1": "10.99.0.254"}
 _USER_TEXTS: Final = ("comment", "firstname", "lastname", "email", "keys")
 
+_CONFIG: Final = tuple(f"VM.Config.{part}" for part in ("CPU", "Disk", "Memory", "Network", "Options"))
 # The privileges that Paddock's own token needs, and no others.
 _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
     "PaddockGuests": [
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Backup",
-        "VM.Clone",
-        "VM.Config.CPU",
-        "VM.Config.Disk",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-        "VM.Console",
-        "VM.PowerMgmt",
-        "VM.Snapshot",
+        *("VM.Allocate", "VM.Audit", "VM.Backup", "VM.Clone", *_CONFIG),
+        *("VM.Console", "VM.PowerMgmt", "VM.Snapshot"),
     ],
     "PaddockStorage": ["Datastore.AllocateSpace", "Datastore.Audit"],
     "PaddockNetwork": ["SDN.Audit", "SDN.Use"],
@@ -49,29 +40,9 @@ _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
 _POOLED_USER: Final = "pooled@pve"
 _POOLED_TOKENS: Final = (f"{_POOLED_USER}!daily", f"{_POOLED_USER}!setup")
 _POOL_ROLES: Final[dict[str, list[str]]] = {
-    "PoolMachine": [
-        "Pool.Audit",
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Clone",
-        "VM.Config.CPU",
-        "VM.Config.Disk",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-        "VM.PowerMgmt",
-    ],
+    "PoolMachine": ["Pool.Audit", "VM.Allocate", "VM.Audit", "VM.Clone", *_CONFIG, "VM.PowerMgmt"],
     "PoolPet": ["Pool.Audit", "VM.Audit", "VM.Config.Disk"],
-    "PoolPetSetup": [
-        "Pool.Audit",
-        "VM.Allocate",
-        "VM.Audit",
-        "VM.Config.CPU",
-        "VM.Config.Disk",
-        "VM.Config.Memory",
-        "VM.Config.Network",
-        "VM.Config.Options",
-    ],
+    "PoolPetSetup": ["Pool.Audit", "VM.Allocate", "VM.Audit", *_CONFIG],
     "PoolStore": ["Datastore.AllocateSpace", "Datastore.Audit"],
     "PoolBase": ["Datastore.Audit"],
     "PoolNet": ["SDN.Use"],
@@ -124,7 +95,7 @@ def default_fixture(nodes: tuple[str, ...] = ("pve",)) -> dict[str, Any]:
         "nodes": {name: {"cpus": os.cpu_count() or 1, "bridges": ["vmbr0"]} for name in nodes},
         "users": {name: {"enabled": True} for name in ("root@pam", "paddock@pve", _POOLED_USER)},
         "tokens": {
-            # The first one is what `pvebox token` prints.
+            # `pvebox token` prints the first of these tokens.
             **{name: {"secret": str(uuid.uuid4()), "privsep": True} for name in reversed(_POOLED_TOKENS)},
             "paddock@pve!deploy": {"secret": str(uuid.uuid4()), "privsep": False},
             "root@pam!sandbox": {"secret": str(uuid.uuid4()), "privsep": False},
@@ -203,7 +174,7 @@ def _access(data: Mapping[str, Any]) -> Access:
     for name, entry in data.get("users", {}).items():
         access.users[name] = _user(entry)
         if "password" in entry:
-            access.passwords[name] = passwords.hashed(entry["password"])
+            access.passwords[name] = hashed(entry["password"])
     access.users.setdefault("root@pam", User())
     access.passwords.update(data.get("passwords", {}))
     if "authkey" in data:

@@ -36,7 +36,7 @@ class HaStore:
         self.resources: dict[str, Section] = {}
         self.rules: dict[str, Section] = {}
         self.manager: Manager | None = None
-        # Raises if the cluster's filesystem is read-only. Given the path of the file.
+        # Called with the path of a file before it is written. Raises if the cluster's filesystem is read-only.
         self.require_writable: Callable[[str], None] = lambda path: None
         for name in ("resources", "rules"):
             file = directory / f"{name}.cfg"
@@ -44,7 +44,7 @@ class HaStore:
                 self._parse(file.read_text(encoding="utf-8").split("\n"))
 
     def load(self, lines: Iterable[str]) -> None:
-        """Replace all resources and rules by those of the lines of Proxmox's files."""
+        """Replace all resources and rules by the content of Proxmox's files, given as lines."""
         self.resources.clear()
         self.rules.clear()
         self._parse(lines)

@@ -16,8 +16,8 @@ _SHUTDOWN_SECONDS = 60
 class HaManager:
     """Carries out requests to start and stop containers, each after a delay, as Proxmox's CRM and LRM do.
 
-    A request that was accepted is carried out, whatever was asked since: a late stop ends a container that somebody
-    wants to run. Containers are never moved to another node.
+    An accepted request is carried out even if a later request contradicts it, so a late stop can end a container that
+    was started again. Containers are never moved to another node.
     """
 
     def __init__(self, cluster: Cluster, delay: float) -> None:
@@ -35,7 +35,7 @@ class HaManager:
         later.start()
 
     def state_of(self, vmid: int) -> str | None:
-        """Return the state of a container's HA service: a request that is queued, or what it is."""
+        """Return the state of a container's HA service: its queued request, or else its configured state."""
         with self._lock:
             queued = self._queued[vmid]
             if queued:
@@ -52,7 +52,7 @@ class HaManager:
             if verb == "start" and not running:
                 cluster.tasks.wait(begin_start(cluster, vmid, node, ROOT), 60)
             if verb == "stop" and running:
-                cluster.tasks.wait(cluster.start_task(node, "vzshutdown", str(vmid), ROOT, self._shut_down), 60)
+                cluster.tasks.wait(cluster.tasks.start(node, "vzshutdown", str(vmid), ROOT, self._shut_down), 60)
             if verb == "stop" and cluster.ha.manages(vmid):
                 cluster.ha.put_resource(f"ct:{vmid}", {**cluster.ha.resources[f"ct:{vmid}"], "state": "stopped"})
         finally:

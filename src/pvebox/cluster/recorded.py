@@ -140,8 +140,8 @@ def _load_dump_file(
 ) -> None:
     """Load a backup or a file beside it.
 
-    A recorded state has the files' names. What is in them may be given in `archives` (the configs), `sizes` and
-    `notes`; otherwise a backup has the current config of its container.
+    A recorded state has the files' names. Their content may be given in `archives` (the configs), `sizes` and `notes`.
+    By default a backup has the current config of its container.
     """
     if not is_backup(name):
         text = state.get("notes", {}).get(path.removesuffix(".notes"), "")

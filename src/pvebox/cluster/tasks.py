@@ -1,27 +1,33 @@
-"""Tasks: background work with a UPID, a log and an exit status."""
+"""Tasks: background work with a UPID, a log and an exit status. The cluster's log has a line for each start and end."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pvebox.api.errors import INTERNAL, AbortedError, ApiError, NodeCrashError, ParameterError, SandboxError
-from pvebox.cluster.log import ERROR, INFO, ClusterLog
 
 _UPID = re.compile(
     r"UPID:([a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?):([0-9A-Fa-f]{8}):([0-9A-Fa-f]{8,9}):"
     r"([0-9A-Fa-f]{8}):([^:\s/]+):([^:\s/]*):([^:\s/]+):\Z"
 )
+# Proxmox's cluster log has a fixed size in bytes; older lines are dropped.
+_LOG_LINES: Final = 5000
+_LOG_PAGE: Final = 50
+_ERROR: Final = 3
+_INFO: Final = 6
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Upid:
 
 
 class TaskFault(Enum):
-    """What an injected fault does to a task: fail or warn at its end, or crash at its first line of log."""
+    """The effect of an injected fault: the task fails or warns at its end, or crashes at its first line of log."""
 
     FAILS = "fails"
     WARNS = "warns"
@@ -61,7 +67,7 @@ class TaskFault(Enum):
 
 @dataclass(frozen=True)
 class InjectedOutcome:
-    """An injected fault of a task, whatever its work does."""
+    """An injected fault of a task. The work of the task does not matter."""
 
     fault: TaskFault
     words: str = ""
@@ -125,6 +131,28 @@ Work = Callable[[Task], None]
 def is_error(status: str) -> bool:
     """Return whether an exit status is neither success nor success with warnings."""
     return status != "OK" and not re.fullmatch(r"WARNINGS: \d+", status)
+
+
+class ClusterLog:
+    """The newest lines of the cluster's log, in the format of the API."""
+
+    def __init__(self) -> None:
+        self._lines: deque[dict[str, Any]] = deque(maxlen=_LOG_LINES)
+        self._uids = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def add(self, node: str, user: str, text: str, *, priority: int = _INFO, pid: int | None = None) -> None:
+        """Add a line, of the daemon or of the worker with a pid."""
+        with self._lock:
+            uid, pid = next(self._uids), os.getpid() if pid is None else pid
+            line = {"uid": str(uid), "id": f"{uid}:{node}", "time": int(time.time()), "node": node, "user": user}
+            self._lines.append({**line, "tag": "pvedaemon", "pid": pid, "pri": priority, "msg": text})
+
+    def newest(self, user: str | None, limit: int) -> list[dict[str, Any]]:
+        """Return the newest lines, of all users or of one, the latest first. A limit of 0 means the default."""
+        with self._lock:
+            matching = (line for line in reversed(self._lines) if user is None or line["user"] == user)
+            return list(itertools.islice(matching, limit or _LOG_PAGE))
 
 
 class Tasks:
@@ -225,7 +253,7 @@ class Tasks:
             task.say("TASK OK")
         task.endtime = int(time.time())
         task.exitstatus = status
-        priority = ERROR if is_error(status) else INFO
+        priority = _ERROR if is_error(status) else _INFO
         self.cluster_log.add(task.upid.node, task.upid.user, f"end task {task.upid} {status}", priority=priority)
         self._write({"upid": str(task.upid), "exitstatus": status, "endtime": task.endtime, "log": task.log})
         task.ended.set()

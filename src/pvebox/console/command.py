@@ -8,7 +8,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from pvebox.console import helptext
 from pvebox.console.shell import run_lines
 from pvebox.runtime.probe import unable_to_run
 from pvebox.server import background
-from pvebox.server.clean import clean
+from pvebox.server.clean import clean, stop_sandbox
 
 
 def make_parser(program: str) -> argparse.ArgumentParser:
@@ -201,7 +201,6 @@ def _print(data: Any) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     # Imported here because only `serve` needs starlette and uvicorn, which are an optional extra.
     try:
-        from pvebox.cluster.faults import Rule
         from pvebox.server.serve import serve_foreground
     except ModuleNotFoundError as error:
         raise SandboxError(
@@ -209,7 +208,6 @@ def _serve(arguments: argparse.Namespace) -> int:
             hint="It comes with an extra. Run this in a clone of the repository: pip install '.[sandbox]'",
         ) from None
     names = arguments.node or arguments.nodes
-    rules = json.loads(arguments.faults.read_text(encoding="utf-8")) if arguments.faults else []
     serve_foreground(
         state=arguments.state,
         runtime=background.runtime_of(arguments.state, arguments.runtime),
@@ -219,7 +217,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         subnet=arguments.subnet,
         delay_401=arguments.delay_401,
         mmp_wait=arguments.mmp_wait,
-        faults=[Rule.from_json(rule) for rule in rules],
+        faults=json.loads(arguments.faults.read_text(encoding="utf-8")) if arguments.faults else [],
         model=arguments.model,
     )
     return 0
@@ -233,7 +231,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _has_options(arguments: argparse.Namespace) -> bool:
-    """Return whether `up` was called with an option, beside the one for the state directory."""
+    """Return whether `up` was called with an option other than --state."""
     bare = make_parser(arguments.program).parse_args(["up"])
     return any(getattr(arguments, name) != value for name, value in vars(bare).items() if name != "state")
 
@@ -272,7 +270,7 @@ def _print_ready(arguments: argparse.Namespace, ready: Mapping[str, Any]) -> Non
 
 
 def _down(arguments: argparse.Namespace) -> int:
-    background.down(arguments.state)
+    stop_sandbox(arguments.state)
     return 0
 
 
@@ -320,7 +318,7 @@ def _token(arguments: argparse.Namespace) -> int:
 def _root(arguments: argparse.Namespace) -> int:
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
     if not argv:
-        return _root_lines(arguments.state, sys.stdin)
+        return run_lines(sys.stdin, lambda words: _run_as_root(arguments.state, words, {}))
     if argv[:2] == ["pct", "exec"]:
         # As on a node, the program gets the input, the output and the terminal of the caller.
         attach = background.ask(arguments.state, "POST", "attach", {"argv": argv})["argv"]
@@ -328,27 +326,23 @@ def _root(arguments: argparse.Namespace) -> int:
             os.execvp(attach[0], attach)  # noqa: S606 - a list, no shell
     # The server may run as root, so the file to push is read here, with the permissions of the caller.
     files = {word: base64.b64encode(Path(word).read_bytes()).decode() for word in _pushed(argv)}
-    said = background.ask(arguments.state, "POST", "root", {"argv": argv, "files": files})
+    return _run_as_root(arguments.state, argv, files)
+
+
+def _run_as_root(state: Path, argv: Sequence[str], files: Mapping[str, str]) -> int:
+    """Run a command on the node, print its output and return its exit code."""
+    said = background.ask(state, "POST", "root", {"argv": argv, "files": files})
     sys.stdout.write(said["out"])
     sys.stderr.write(said["err"])
     return int(said["code"])
 
 
-def _root_lines(state: Path, lines: Iterable[str]) -> int:
-    """Run lines as a shell runs pasted ones. Return the exit code of the last one that failed."""
-
-    def run(argv: list[str]) -> int:
-        said = background.ask(state, "POST", "root", {"argv": argv, "files": {}})
-        sys.stdout.write(said["out"])
-        sys.stderr.write(said["err"])
-        return int(said["code"])
-
-    return run_lines(lines, run)
-
-
 def _pushed(argv: Sequence[str]) -> list[str]:
     """Return the local file that a `pct push` command names, or an empty list."""
     return [word for word in argv[3:4] if [*argv[:2]] == ["pct", "push"] and Path(word).is_file()]
+
+
+_UNDOES: Final = {"empty": "fill", "online": "offline", "heard": "silent"}
 
 
 def _fault(arguments: argparse.Namespace) -> int:
@@ -358,12 +352,10 @@ def _fault(arguments: argparse.Namespace) -> int:
             _print(ask(state, "GET", "faults"))
         case "clear":
             ask(state, "DELETE", f"faults/{value}" if value else "faults")
-        case "kill":
-            ask(state, "POST", f"kill/{value}")
-        case "fill":
-            ask(state, "POST", f"fill/{value}")
-        case "empty":
-            ask(state, "DELETE", f"fill/{value}")
+        case "kill" | "fill" | "offline" | "silent" as what:
+            ask(state, "POST", f"{what}/{value}")
+        case "empty" | "online" | "heard" as what:
+            ask(state, "DELETE", f"{_UNDOES[what]}/{value}")
         case "clock":
             ask(state, "POST", "clock", {"seconds": float(value or 0)})
         case "crash":
@@ -371,14 +363,6 @@ def _fault(arguments: argparse.Namespace) -> int:
         case "lock":
             vmid, _, seconds = value.partition(":")
             ask(state, "POST", f"lock/{vmid}", {"seconds": float(seconds or 30)})
-        case "offline":
-            ask(state, "POST", f"offline/{value}")
-        case "online":
-            ask(state, "DELETE", f"offline/{value}")
-        case "silent":
-            ask(state, "POST", f"silent/{value}")
-        case "heard":
-            ask(state, "DELETE", f"silent/{value}")
         case "ha" if value == "off":
             ask(state, "DELETE", "ha")
         case "ha":

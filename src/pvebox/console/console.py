@@ -114,7 +114,8 @@ class Console:
             case "migrate" if rest:
                 return self._wait(self._call("POST", f"{path}/migrate", target=rest[0], **parse_options(rest[1:])))
             case "unlock":
-                return self._unlock(vmid, node)
+                self._cluster.configs.unlock(vmid, node)
+                return CommandResult()
             case "exec":
                 return self._exec(vmid, node, rest)
             case "push":
@@ -142,13 +143,6 @@ class Console:
             name = config.text("hostname") or ""
             lines.append(f"{vmid:<10} {status:<10} {config.text('lock') or '':<12} {name}\n")
         return "".join(lines)
-
-    def _unlock(self, vmid: int, node: str) -> CommandResult:
-        with self._cluster.configs.lock(vmid):
-            config = self._cluster.configs.load(vmid, node)
-            config.options.pop("lock", None)
-            self._cluster.configs.save(vmid, node, config)
-        return CommandResult()
 
     def _exec(self, vmid: int, node: str, rest: list[str]) -> CommandResult:
         self._cluster.configs.load(vmid, node)

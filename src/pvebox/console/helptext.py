@@ -95,7 +95,7 @@ examples:
 """,
 }
 
-# What `up` prints on a terminal.
+# `up` prints this on a terminal.
 READY: Final = """\
 The server answers on {url}
 CA file: {ca}

@@ -44,21 +44,14 @@ def run(cluster: Cluster, rest: list[str]) -> CommandResult:
     as_json = options.pop("output-format", "text").startswith("json")
     out = ""
     match subject, verb:
-        case "role", "add":
-            _call(cluster, "POST", "/access/roles", {**options, "roleid": _one(names, "role")})
-        case "role", "modify":
-            _call(cluster, "PUT", f"/access/roles/{_one(names, 'role')}", options)
-        case "role", "delete":
-            _call(cluster, "DELETE", f"/access/roles/{_one(names, 'role')}", options)
+        case "role" | "user" | "group", "add":
+            _call(cluster, "POST", f"/access/{subject}s", {**options, f"{subject}id": _one(names, subject)})
+        case "role" | "user" | "group", "modify" | "delete":
+            method = {"modify": "PUT", "delete": "DELETE"}[verb]
+            _call(cluster, method, f"/access/{subject}s/{_one(names, subject)}", options)
         case "role", "list":
             roles = sorted(cluster.access.roles.items())
             out = "".join(f"{name}: {','.join(sorted(privileges))}\n" for name, privileges in roles)
-        case "user", "add":
-            _call(cluster, "POST", "/access/users", {**options, "userid": _one(names, "user")})
-        case "user", "modify":
-            _call(cluster, "PUT", f"/access/users/{_one(names, 'user')}", options)
-        case "user", "delete":
-            _call(cluster, "DELETE", f"/access/users/{_one(names, 'user')}", options)
         case "user", "list":
             out = "".join(f"{name}\n" for name in sorted(cluster.access.users))
         case "user", "passwd":
@@ -81,11 +74,6 @@ def run(cluster: Cluster, rest: list[str]) -> CommandResult:
         case "token", "list":
             start = f"{_one(names, 'user')}!"
             out = "".join(f"{name}\n" for name in sorted(cluster.access.tokens) if name.startswith(start))
-        case "group", "add":
-            _call(cluster, "POST", "/access/groups", {**options, "groupid": _one(names, "group")})
-        case "group", "modify" | "delete":
-            method = {"modify": "PUT", "delete": "DELETE"}[verb]
-            _call(cluster, method, f"/access/groups/{_one(names, 'group')}", options)
         case "group", "list":
             out = "".join(f"{name}\n" for name in sorted(cluster.access.groups))
         case "pool", "add" | "modify" | "delete":

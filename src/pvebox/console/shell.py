@@ -46,8 +46,8 @@ def parse_options(rest: list[str]) -> dict[str, str]:
 def run_lines(lines: Iterable[str], run: RunCommand) -> int:
     """Run lines as a shell runs pasted ones, joined by ``&&`` and ``||``, in groups of ``{ …; }``.
 
-    A list that fails does not stop the next one. Return the exit code of the last list that failed. A shell returns the
-    one of the last list, so an earlier failure would not be seen.
+    A list that fails does not stop the next one. Return the exit code of the last list that failed. A shell would
+    return the exit code of the last list and hide an earlier failure.
     """
     failed = 0
     for words in _lists(lines):

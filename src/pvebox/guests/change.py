@@ -16,12 +16,12 @@ from pvebox.guests.disks import (
     destroy_volumes,
     free_if_owned,
     in_use,
+    is_refused,
     silent,
     with_true_size,
 )
 from pvebox.guests.mountpoint import MountType, add_unused, new_disk, parse
 from pvebox.guests.network import complete_network
-from pvebox.guests.sharing import is_refused
 from pvebox.guests.storage import parse_volume_id
 
 # Options that change in the config of a running container without a change to the container itself.
@@ -181,9 +181,7 @@ def _apply_mount(cluster: Cluster, vmid: int, node: str, config: CtConfig, key: 
 def _plug(cluster: Cluster, vmid: int, node: str, key: str, text: str) -> None:
     point = parse(key, text)
     if point.type is MountType.VOLUME:
-        storage, ref = cluster.locate(point.volume, node)
-        if cluster.runtime.volumes.get(ref) is None:
-            raise OperationError(storage.missing(ref.name))
+        _, ref, _ = cluster.existing(point.volume, node)
         if is_refused(cluster, node, ref, read_only=point.read_only):
             option = "-o ro " if point.read_only else ""
             target = f"/var/lib/lxc/.pve-staged-mounts/{key}"
@@ -193,20 +191,12 @@ def _plug(cluster: Cluster, vmid: int, node: str, key: str, text: str) -> None:
 
 def _hotplug(cluster: Cluster, vmid: int, node: str, config: CtConfig, touched: set[str]) -> dict[str, str]:
     errors: dict[str, str] = {}
-    for key in sorted(config.pending_delete):
+    unplugs = [(key, _unplug) for key in sorted(config.pending_delete)]
+    for key, apply in (*unplugs, *((key, _hotplug_change) for key in sorted(config.pending))):
         if key not in touched:
             continue
         try:
-            _unplug(cluster, vmid, node, config, key)
-        except _StaysPendingError:
-            continue
-        except ApiError as error:
-            errors[key] = f"unable to hotplug {key}: {error.message}"
-    for key in sorted(config.pending):
-        if key not in touched:
-            continue
-        try:
-            _hotplug_change(cluster, vmid, node, config, key)
+            apply(cluster, vmid, node, config, key)
         except _StaysPendingError:
             continue
         except ApiError as error:

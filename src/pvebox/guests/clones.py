@@ -40,7 +40,7 @@ class CloneOrder:
 
 
 def cloned_options(source: Options, hostname: str | None, description: str | None) -> Options:
-    """Return the options of a clone without its volumes: those of the source, with new MAC addresses."""
+    """Return the options of a clone without its volumes: the options of the source, with new MAC addresses."""
     options: Options = {}
     for key, value in source.items():
         if key in _NOT_COPIED or key.startswith(("unused", "mp")) or key == "rootfs":
@@ -69,7 +69,7 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
             made.append(ref)
             volume = cluster.runtime.volumes.get(ref) if order.full else None
             config = cluster.configs.load(order.target, order.node)
-            # A full clone states the true size, a linked one what the source's config says.
+            # A full clone states the true size, a linked clone the size in the source's config.
             size = volume.size if volume is not None else point.size
             config.options[point.key] = str(point.on(f"{ref.storage}:{ref.name}", size))
             cluster.configs.save(order.target, order.node, config)
@@ -82,8 +82,8 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         _undo(cluster, order, made, task)
         raise
-    unlock(cluster, order.source, order.node)
-    unlock(cluster, order.target, order.node)
+    for vmid in (order.source, order.target):
+        cluster.configs.unlock(vmid, order.node)
     if order.target_node is not None:
         cluster.configs.move(order.target, order.target_node)
     if order.pool:
@@ -92,18 +92,10 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
 
 
 def _undo(cluster: Cluster, order: CloneOrder, made: list[VolumeRef], task: Task) -> None:
-    unlock(cluster, order.source, order.node)
+    cluster.configs.unlock(order.source, order.node)
     for ref in made:
         free(cluster, ref, task.say)
     cluster.configs.remove(order.target)
-
-
-def unlock(cluster: Cluster, vmid: int, node: str) -> None:
-    """Remove the lock from a container's config."""
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
-        config.options.pop("lock", None)
-        cluster.configs.save(vmid, node, config)
 
 
 def _clone_volume(cluster: Cluster, order: CloneOrder, point: MountPoint, task: Task) -> VolumeRef:
@@ -133,17 +125,15 @@ def require_convertible(cluster: Cluster, vmid: int, config: CtConfig) -> None:
 
 
 def convert(cluster: Cluster, vmid: int, node: str) -> None:
-    """Convert a container to a template. All volumes it mounts become base volumes, also those of other containers."""
+    """Convert a container to a template. All volumes it mounts become base volumes, even another container's."""
     config = cluster.configs.load(vmid, node)
     volumes = [point for point in mount_points(config.options) if point.type is MountType.VOLUME]
     for point in volumes:
         if not volume_has_feature(cluster, "template", point.volume) and not cluster.parse_volume(point.volume).is_base:
             raise OperationError(f"Template feature is not available for '{point.volume}'")
     for point in volumes:
-        storage, ref = cluster.locate(point.volume, node)
+        storage, ref, _ = cluster.existing(point.volume, node)
         name = storage.base_name(ref.name)
-        if cluster.runtime.volumes.get(ref) is None:
-            raise OperationError(storage.missing(ref.name))
         if name != ref.name:
             try:
                 cluster.runtime.volumes.rename(ref, name)

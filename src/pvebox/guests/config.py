@@ -41,6 +41,23 @@ class CtConfig:
         """Return whether a boolean option is true."""
         return self.options.get(key) == 1
 
+    def section(self, snapshot: str | None) -> Options:
+        """Return the options, or those of a snapshot. Raise Proxmox's error if the snapshot does not exist."""
+        if snapshot is None:
+            return self.options
+        if snapshot not in self.snapshots:
+            raise OperationError(f"snapshot '{snapshot}' does not exist")
+        return self.snapshots[snapshot]
+
+    def drop_snapshot(self, name: str) -> None:
+        """Remove a snapshot, if it exists. Its parent becomes the parent of its children."""
+        parent = self.snapshots.pop(name, {}).get("parent")
+        for section in (self.options, *self.snapshots.values()):
+            if section.get("parent") == name:
+                del section["parent"]
+                if parent is not None:
+                    section["parent"] = parent
+
     def require_unlocked(self) -> None:
         """Raise Proxmox's error if the config has a lock, held or left by an operation."""
         lock = self.text("lock")

@@ -27,7 +27,7 @@ class ConfigStore:
         self._guard = threading.Lock()
         # Proxmox waits ten seconds for the lock of a config; tests shorten the wait.
         self.lock_timeout = LOCK_TIMEOUT
-        # Raises if the cluster's filesystem is read-only. Given the path of the file.
+        # Called with the path of a file before it is written. Raises if the cluster's filesystem is read-only.
         self.require_writable: Callable[[str], None] = lambda path: None
         for node in nodes:
             (self._folder(node)).mkdir(parents=True, exist_ok=True)
@@ -101,6 +101,19 @@ class ConfigStore:
                 self.require_writable(f"nodes/{found[0]}/lxc/{vmid}.conf")
                 del self._texts[vmid]
                 (self._folder(found[0]) / f"{vmid}.conf").unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def changing(self, vmid: int, node: str, say: Callable[[str], None] | None = None) -> Iterator[CtConfig]:
+        """Hold the lock of a config, and save the changes of the block unless it raises."""
+        with self.lock(vmid, say):
+            config = self.load(vmid, node)
+            yield config
+            self.save(vmid, node, config)
+
+    def unlock(self, vmid: int, node: str) -> None:
+        """Remove the option `lock` from a config."""
+        with self.changing(vmid, node) as config:
+            config.options.pop("lock", None)
 
     def lock(self, vmid: int, say: Callable[[str], None] | None = None) -> AbstractContextManager[None]:
         """Hold the lock of a config. Raise Proxmox's timeout error if the lock is not released in time."""

@@ -1,9 +1,9 @@
-"""Create, free and check containers' volumes by Proxmox's rules of ownership."""
+"""Create, free and check containers' volumes by Proxmox's rules: who owns them, and who may mount them together."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -11,11 +11,10 @@ from pvebox.api.errors import OperationError
 from pvebox.api.routes import Call
 from pvebox.cluster.cluster import Cluster
 from pvebox.guests.config import CtConfig, Options, Value
-from pvebox.guests.mountpoint import MountPoint, MountType, mount_points, new_disk, parse
+from pvebox.guests.mountpoint import MountPoint, MountType, mount_points, new_disk
 from pvebox.guests.options import UNUSED_KEYS
-from pvebox.guests.sharing import is_refused
 from pvebox.guests.storage import Storage, StorageType, snapshot_name
-from pvebox.runtime.contract import VolumeBusyError, VolumeRef
+from pvebox.runtime.contract import ContainerSpec, VolumeBusyError, VolumeRef
 
 Log = Callable[..., None]
 # Messages about a mount name the volume's device. The sandbox has loop devices, and no LVM.
@@ -37,7 +36,7 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
             )
         return
     name = cluster.parse_volume(volid)
-    # Storage plugins do not distinguish images of VMs from those of containers.
+    # Storage plugins do not distinguish images of VMs from images of containers.
     if content is not None and name.content != content and (content, name.content) != ("rootdir", "images"):
         raise OperationError(f"unable to use volume {volid} - content type needs to be '{content}'")
     path = f"/storage/{store}"
@@ -89,7 +88,7 @@ def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say:
 
 
 def _created(storage: Storage, ref: VolumeRef) -> list[str]:
-    """Return the output of lvcreate; for a thin volume also that of the command that activates it."""
+    """Return the output of lvcreate and, for a thin volume, of the command that activates it."""
     changed = [f"  Logical volume {storage.vgname}/{ref.name} changed."] if storage.type is StorageType.LVM_THIN else []
     return [f'  Logical volume "{ref.name}" created.', *changed]
 
@@ -204,6 +203,19 @@ def free_if_owned(cluster: Cluster, vmid: int, node: str, volid: str, say: Log) 
         say(f"ignore deletion of '{volid}', CT {vmid} isn't the owner!")
 
 
+def owned_volumes(cluster: Cluster, storage: Storage, vmid: int, node: str) -> list[VolumeRef]:
+    """Return the volumes of a container on a storage of a node, according to the volumes' names."""
+    owned = []
+    for volume in cluster.runtime.volumes.on(node, storage.id):
+        try:
+            name = storage.parse(volume.ref.name)
+        except OperationError:
+            continue
+        if name.owner == vmid:
+            owned.append(volume.ref)
+    return owned
+
+
 def in_use(config: CtConfig, volid: str) -> bool:
     """Return whether a config, its pending changes or its snapshots mount a volume."""
     sections: list[Options] = [config.options, config.pending, *config.snapshots.values()]
@@ -221,12 +233,38 @@ def with_true_size(cluster: Cluster, point: MountPoint, node: str) -> MountPoint
     """Return a mount point with the real size of its volume, or unchanged if the volume does not exist."""
     if point.type is not MountType.VOLUME:
         return point
-    volume = cluster.volume(point.volume, node)
-    if volume is None:
-        return point
-    return point.on(point.volume, volume.size)
+    volume = cluster.runtime.volumes.get(cluster.locate(point.volume, node)[1])
+    return point if volume is None else point.on(point.volume, volume.size)
 
 
-def parse_existing(key: str, config: CtConfig) -> MountPoint:
-    """Parse the mount point under a key of a config. Raise Proxmox's format error if the key is not set."""
-    return parse(key, config.text(key) or "")
+def is_refused(cluster: Cluster, node: str, ref: VolumeRef, *, read_only: bool) -> bool:
+    """Return whether the kernel of a node refuses to mount a volume, because containers have mounted it.
+
+    On one node all mounts of a volume share one superblock, which is either read-only or writable. Between nodes,
+    ext4's multi-mount protection refuses a second writable mount.
+    """
+    if not cluster.runtime.volumes.mounted(ref):
+        return False
+    # A volume that was renamed while a container had it mounted has its old name in that container's config.
+    mounts = list(_mounts(cluster, ref)) or [(node, False)]
+    return any(other != read_only if where == node else not other and not read_only for where, other in mounts)
+
+
+def refused_mount(cluster: Cluster, spec: ContainerSpec) -> str | None:
+    """Return the key of a container's first mount that the kernel would refuse now, or None."""
+    for mount in spec.mounts:
+        source = mount.source
+        if isinstance(source, VolumeRef) and is_refused(cluster, spec.node, source, read_only=mount.read_only):
+            return mount.key
+    return None
+
+
+def _mounts(cluster: Cluster, ref: VolumeRef) -> Iterator[tuple[str, bool]]:
+    """Yield for each mount of a volume in a running container its node, and whether it is read-only."""
+    for vmid in cluster.configs.vmids():
+        node = cluster.configs.node_of(vmid)
+        if node is None or not cluster.runtime.containers.running(vmid):
+            continue
+        for mount in cluster.spec(vmid, node, cluster.configs.load(vmid, node)).mounts:
+            if mount.source == ref:
+                yield node, mount.read_only

@@ -13,12 +13,21 @@ from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.change import apply_pending, normalised
 from pvebox.guests.config import CtConfig, Options
-from pvebox.guests.disks import Log, create_disks, destroy_volumes, every_volume, free, free_if_owned, silent
+from pvebox.guests.disks import (
+    Log,
+    create_disks,
+    destroy_volumes,
+    every_volume,
+    free,
+    free_if_owned,
+    is_refused,
+    owned_volumes,
+    refused_mount,
+    silent,
+)
 from pvebox.guests.mountpoint import mount_points, volumes_of
 from pvebox.guests.network import complete_network, parse_network
 from pvebox.guests.options import FEATURES
-from pvebox.guests.sharing import is_refused, refused_mount
-from pvebox.guests.storage import Storage
 from pvebox.runtime.contract import Archive, NotMountableError, Unpacked, VolumeRef
 
 
@@ -38,11 +47,6 @@ class CreateOrder:
     ssh_keys: str | None = None
     pool: str | None = None
     start: bool = False
-
-
-def initial_config() -> CtConfig:
-    """Return the config of a new container during its creation: only a lock."""
-    return CtConfig(options={"lock": "create"})
 
 
 def create(cluster: Cluster, order: CreateOrder, task: Task) -> None:
@@ -75,7 +79,7 @@ def create(cluster: Cluster, order: CreateOrder, task: Task) -> None:
 
 
 def finish(cluster: Cluster, order: CreateOrder) -> None:
-    """Add a new container to its pool, and start it if the call said so."""
+    """Add a new container to its pool, and start it if the call asks for it."""
     if order.pool:
         cluster.access.join_pool(order.vmid, order.pool)
         cluster.access_changed()
@@ -111,11 +115,7 @@ def message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
             return error.printed
         case SandboxError():
             return error.message
-    return _interrupted(vmid)
-
-
-def _interrupted(vmid: int) -> str:
-    """Return Proxmox's error for an interrupted unpacking, which quotes the tar command line."""
+    # Proxmox's error for an interrupted unpacking quotes the tar command line.
     command = (
         "lxc-usernsexec -m u:0:100000:65536 -m g:0:100000:65536 -- tar xpf - --zstd --totals"
         " --one-file-system -p --sparse --numeric-owner --acls --xattrs '--xattrs-include=user.*'"
@@ -156,9 +156,7 @@ def _mount_error(vmid: int, config: CtConfig, key: str) -> OperationError:
 
 def _require_volumes(cluster: Cluster, node: str, config: CtConfig) -> None:
     for volid in volumes_of(config.options):
-        storage, ref = cluster.locate(volid, node)
-        if cluster.runtime.volumes.get(ref) is None:
-            raise OperationError(storage.missing(ref.name))
+        cluster.existing(volid, node)
 
 
 def warn_about_nesting(config: CtConfig, unpacked: Unpacked, task: Task) -> None:
@@ -184,7 +182,7 @@ def begin_start(cluster: Cluster, vmid: int, node: str, user: str, *, skip_lock:
                 raise OperationError("Quotas are not supported by unprivileged containers.")
             start(cluster, vmid, node, config, task.say)
 
-    return cluster.start_task(node, "vzstart", str(vmid), user, work)
+    return cluster.tasks.start(node, "vzstart", str(vmid), user, work)
 
 
 def start_on_boot(cluster: Cluster) -> None:
@@ -233,7 +231,8 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
     free_all(cluster, vmid, node, config, task)
     if unreferenced:
         for storage in cluster.storages_of(node):
-            _free_unreferenced(cluster, storage, vmid, node, task)
+            for ref in owned_volumes(cluster, storage, vmid, node) if "rootdir" in storage.content else ():
+                free(cluster, ref, task.say)
     # The VMID stays taken until everything else of the container is gone.
     cluster.configs.save(vmid, node, CtConfig(options={"lock": "destroyed"}))
     cluster.access.forget_container(vmid)
@@ -242,19 +241,7 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
 
 
 def free_all(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task) -> None:
-    """Destroy those volumes of a config that its container owns."""
+    """Destroy the volumes of a config that the container owns."""
     volumes = every_volume(config.options) + every_volume(config.pending)
     for volid in dict.fromkeys(volumes):
         free_if_owned(cluster, vmid, node, volid, task.say)
-
-
-def _free_unreferenced(cluster: Cluster, storage: Storage, vmid: int, node: str, task: Task) -> None:
-    if "rootdir" not in storage.content:
-        return
-    for volume in cluster.runtime.volumes.on(node, storage.id):
-        try:
-            owner = storage.parse(volume.ref.name).owner
-        except OperationError:
-            continue
-        if owner == vmid:
-            free(cluster, volume.ref, task.say)

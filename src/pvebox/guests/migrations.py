@@ -11,7 +11,7 @@ from pvebox.api.errors import ApiError, OperationError
 from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig, Options
-from pvebox.guests.disks import free, next_volume
+from pvebox.guests.disks import every_volume, free, next_volume, owned_volumes
 from pvebox.guests.lifecycle import start
 from pvebox.guests.mountpoint import MountType, add_unused, mount_points, parse
 from pvebox.guests.options import MOUNT_KEYS, UNUSED_KEYS
@@ -23,7 +23,7 @@ _SHUTDOWN_SECONDS: Final = 180
 
 @dataclass(frozen=True)
 class StorageMap:
-    """The storages on the target node for those of the source: by name, or one for all others."""
+    """The target storage for each storage of the source node, or one for all others."""
 
     entries: Mapping[str, str] = field(default_factory=dict)
     default: str | None = None
@@ -98,7 +98,7 @@ class Migration:
         raise OperationError("migration aborted") from None
 
     def _prepare(self) -> CtConfig:
-        """Check the container and the nodes, and stop the container if it is to be restarted on the target."""
+        """Check the container and the nodes, and stop a container that will be restarted on the target."""
         cluster, order = self._cluster, self._order
         config = cluster.configs.load(order.vmid, order.source)
         config.require_unlocked()
@@ -136,16 +136,15 @@ class Migration:
         cluster.configs.save(order.vmid, order.source, config)
         renamed: dict[str, str] = {}
         for volid in self._local_volumes(config):
-            storage, ref = cluster.locate(volid, order.source)
-            if cluster.runtime.volumes.get(ref) is None:
-                raise OperationError(storage.missing(ref.name))
+            storage, ref, _ = cluster.existing(volid, order.source)
             copy = self._copy(storage, ref)
             self._copied[volid] = ref
             renamed[volid] = f"{copy.storage}:{copy.name}"
             self._say(f"volume '{volid}' is '{renamed[volid]}' on the target")
         for section in (config.options, *config.snapshots.values()):
             _rename_volumes(section, renamed)
-        for volid in renamed.keys() - {*_named(config)}:
+        mounted = [point.volume for section in config.snapshots.values() for point in mount_points(section)]
+        for volid in renamed.keys() - {*every_volume(config.options), *mounted}:
             add_unused(config.options, renamed[volid])
         cluster.configs.save(order.vmid, order.source, config)
         cluster.configs.move(order.vmid, order.target)
@@ -158,7 +157,8 @@ class Migration:
         errors: dict[str, str] = {}
         for storage in cluster.storages_of(order.source):
             if not storage.shared:
-                found |= dict.fromkeys(self._owned(storage), "via storage")
+                for ref in owned_volumes(cluster, storage, order.vmid, order.source):
+                    found[f"{storage.id}:{ref.name}"] = "via storage"
         sections: list[tuple[str | None, Options]] = [*config.snapshots.items(), (None, config.options)]
         for snapshot, section in sections:
             for point in mount_points(section):
@@ -182,18 +182,6 @@ class Migration:
         if errors:
             raise OperationError("can't migrate CT - check log")
         return sorted(found)
-
-    def _owned(self, storage: Storage) -> list[str]:
-        """Return the ids of the container's own volumes on a storage of the source."""
-        owned = []
-        for volume in self._cluster.runtime.volumes.on(self._order.source, storage.id):
-            try:
-                name = storage.parse(volume.ref.name)
-            except OperationError:
-                continue
-            if name.owner == self._order.vmid:
-                owned.append(f"{storage.id}:{volume.ref.name}")
-        return owned
 
     def _copy(self, storage: Storage, ref: VolumeRef) -> VolumeRef:
         """Copy a volume to the target, under the same name unless that is taken there."""
@@ -231,12 +219,6 @@ class Migration:
 def _name_on(target: Storage, vmid: int, source: Storage, name: str) -> str:
     plain = source.parse(name).file.removesuffix(".raw")
     return plain if target.type.is_lvm else f"{vmid}/{plain}.raw"
-
-
-def _named(config: CtConfig) -> list[str]:
-    sections = (config.options, *config.snapshots.values())
-    volumes = [point.volume for section in sections for point in mount_points(section)]
-    return volumes + [str(config.options[key]) for key in UNUSED_KEYS if key in config.options]
 
 
 def _rename_volumes(section: Options, renamed: Mapping[str, str]) -> None:

@@ -5,34 +5,32 @@ from __future__ import annotations
 from typing import Final
 
 from pvebox.api import formats
-from pvebox.api.schema import Prop, Properties
+from pvebox.api.schema import FLAG, Prop, Properties
 
 MOUNT_POINTS: Final = 256
 NETWORKS: Final = 32
 DEVICES: Final = 256
 
 
-_FLAG: Final = Prop(type="boolean", optional=True)
-
 ROOTFS: Final[Properties] = {
     "volume": Prop(format=formats.mount_path, default_key=True),
-    "size": Prop(format=formats.disk_size, optional=True, is_size=True),
-    "acl": _FLAG,
+    "size": Prop(format=formats.disk_size, optional=True),
+    "acl": FLAG,
     "idmap": Prop(optional=True),
-    "keepattrs": _FLAG,
+    "keepattrs": FLAG,
     "mountoptions": Prop(
         optional=True,
         pattern=r"(discard|lazytime|noatime|nodev|noexec|nosuid)(;(discard|lazytime|noatime|nodev|noexec|nosuid))*",
     ),
-    "quota": _FLAG,
-    "replicate": _FLAG,
-    "ro": _FLAG,
-    "shared": _FLAG,
+    "quota": FLAG,
+    "replicate": FLAG,
+    "ro": FLAG,
+    "shared": FLAG,
 }
 
 MOUNT_POINT: Final[Properties] = {
     **ROOTFS,
-    "backup": _FLAG,
+    "backup": FLAG,
     "mp": Prop(format=formats.mount_path),
 }
 
@@ -49,26 +47,26 @@ NETWORK: Final[Properties] = {
     "gw": Prop(optional=True, format=formats.ipv4),
     "ip6": Prop(optional=True, format=formats.ipv6_config),
     "gw6": Prop(optional=True, format=formats.ipv6),
-    "firewall": _FLAG,
-    "host-managed": _FLAG,
-    "link_down": _FLAG,
+    "firewall": FLAG,
+    "host-managed": FLAG,
+    "link_down": FLAG,
     "rate": Prop(type="number", optional=True),
     "tag": Prop(type="integer", optional=True, minimum=1, maximum=4094),
     "trunks": Prop(optional=True, pattern=r"\d+(?:;\d+)*"),
 }
 
 FEATURES: Final[Properties] = {
-    "force_rw_sys": _FLAG,
-    "fuse": _FLAG,
-    "keyctl": _FLAG,
-    "mknod": _FLAG,
+    "force_rw_sys": FLAG,
+    "fuse": FLAG,
+    "keyctl": FLAG,
+    "mknod": FLAG,
     "mount": Prop(optional=True, pattern=r"[a-zA-Z0-9_; ]+"),
-    "nesting": _FLAG,
+    "nesting": FLAG,
 }
 
 DEVICE: Final[Properties] = {
     "path": Prop(optional=True, default_key=True, format=formats.device_path),
-    "deny-write": _FLAG,
+    "deny-write": FLAG,
     "gid": Prop(type="integer", optional=True, minimum=0),
     "mode": Prop(optional=True, pattern=r"0[0-7]{3}"),
     "uid": Prop(type="integer", optional=True, minimum=0),
@@ -77,11 +75,11 @@ DEVICE: Final[Properties] = {
 _OPTIONS: Final[dict[str, Prop]] = {
     "arch": Prop(optional=True, enum=("amd64", "i386", "arm64", "armhf", "riscv32", "riscv64")),
     "cmode": Prop(optional=True, enum=("shell", "console", "tty")),
-    "console": _FLAG,
+    "console": FLAG,
     "cores": Prop(type="integer", optional=True, minimum=1, maximum=8192),
     "cpulimit": Prop(type="number", optional=True, minimum=0, maximum=8192),
     "cpuunits": Prop(type="integer", optional=True, minimum=0, maximum=500000),
-    "debug": _FLAG,
+    "debug": FLAG,
     "description": Prop(optional=True, max_length=8192),
     "entrypoint": Prop(optional=True),
     "env": Prop(optional=True),
@@ -105,7 +103,7 @@ _OPTIONS: Final[dict[str, Prop]] = {
     ),
     "memory": Prop(type="integer", optional=True, minimum=16),
     "nameserver": Prop(optional=True, format=formats.list_of(formats.nameserver)),
-    "onboot": _FLAG,
+    "onboot": FLAG,
     "ostype": Prop(
         optional=True,
         enum=(
@@ -122,16 +120,16 @@ _OPTIONS: Final[dict[str, Prop]] = {
             "unmanaged",
         ),
     ),
-    "protection": _FLAG,
+    "protection": FLAG,
     "rootfs": Prop(optional=True, format=ROOTFS),
     "searchdomain": Prop(optional=True, format=formats.list_of(formats.dns_name)),
     "startup": Prop(optional=True, format=formats.startup_order),
     "swap": Prop(type="integer", optional=True, minimum=0),
     "tags": Prop(optional=True, format=formats.list_of(formats.tag)),
-    "template": _FLAG,
+    "template": FLAG,
     "timezone": Prop(optional=True, format=formats.timezone),
     "tty": Prop(type="integer", optional=True, minimum=0, maximum=6),
-    "unprivileged": _FLAG,
+    "unprivileged": FLAG,
     **{f"mp{n}": Prop(optional=True, format=MOUNT_POINT) for n in range(MOUNT_POINTS)},
     **{f"unused{n}": Prop(optional=True, format=formats.volume_id) for n in range(MOUNT_POINTS)},
     **{f"net{n}": Prop(optional=True, format=NETWORK) for n in range(NETWORKS)},

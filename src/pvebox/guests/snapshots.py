@@ -36,7 +36,7 @@ class Snapshot:
     say: Log
 
     def take(self, description: str) -> None:
-        """Take the snapshot, of all volumes that the container mounts. If that fails, remove what was made."""
+        """Take a snapshot of all volumes that the container mounts. If that fails, remove the copies."""
         section = self._prepare(description)
         made: set[str] = set()
         try:
@@ -50,22 +50,18 @@ class Snapshot:
                 # Proxmox adds a newline to the volume's error, which the task's exit status shows as a blank.
                 raise OperationError(f"{error.message}\n") from None
             raise
-        with self._locked():
-            config = self._load()
+        with self._changing() as config:
             self._require_lock(config, "snapshot", "missing snapshot lock")
-            del self._section(config)["snapstate"]
+            del config.section(self.name)["snapstate"]
             del config.options["lock"]
             config.options["parent"] = self.name
-            self._save(config)
 
     def delete(self, *, force: bool) -> None:
         """Delete the snapshot. With `force`, errors of its volumes do not keep it in the config."""
-        self._section(self._load())
-        with self._locked():
-            config = self._load()
+        self._load().section(self.name)
+        with self._changing() as config:
             config.require_unlocked()
             config.options["lock"] = "snapshot-delete"
-            self._save(config)
         self._remove("snapshot-delete", None, force=force)
 
     def roll_back(self) -> None:
@@ -94,8 +90,7 @@ class Snapshot:
 
     def _prepare(self, description: str) -> Options:
         """Check that the snapshot is possible, and write it into the config as being prepared."""
-        with self._locked():
-            config = self._load()
+        with self._changing() as config:
             if config.flag("template"):
                 raise OperationError("you can't take a snapshot if it's a template")
             config.require_unlocked()
@@ -112,7 +107,6 @@ class Snapshot:
                 section["description"] = description.rstrip("\n") + "\n"
             config.snapshots[self.name] = section
             config.options["lock"] = "snapshot"
-            self._save(config)
         return section
 
     def _clean_up(self, made: set[str]) -> None:
@@ -123,15 +117,13 @@ class Snapshot:
             self.say(error.text)
 
     def _remove(self, lock: str, only: Collection[str] | None, *, force: bool) -> None:
-        """Remove the snapshots of the volumes, or of those under some keys only, and then the config's section."""
-        with self._locked():
-            config = self._load()
+        """Remove the snapshots of all volumes, or of the volumes under some keys, and then the config's section."""
+        with self._changing() as config:
             self._require_own_lock(config, lock)
             if config.flag("template"):
                 raise OperationError("you can't delete a snapshot if vm is a template")
-            section = self._section(config)
+            section = config.section(self.name)
             section["snapstate"] = "delete"
-            self._save(config)
         unused: list[str] = []
         for point in mount_points(section):
             if only is None or point.key in only:
@@ -144,26 +136,22 @@ class Snapshot:
                     self.say(error.text)
             if not force:
                 self._drop(lock, point.key, point.volume)
-        with self._locked():
-            config = self._load()
+        with self._changing() as config:
             self._require_own_lock(config, lock)
-            _relink(config, self.name, self._section(config).get("parent"))
-            del config.snapshots[self.name]
+            config.section(self.name)
+            config.drop_snapshot(self.name)
             del config.options["lock"]
             for volume in unused:
-                # Saving drops those that the container still mounts.
+                # Saving drops the volumes that the container still mounts.
                 add_unused(config.options, volume)
-            self._save(config)
 
     def _drop(self, lock: str, key: str, volume: str) -> None:
         """Save that a volume has no snapshot any more, so that a deletion that fails later can be repeated."""
-        with self._locked():
-            config = self._load()
+        with self._changing() as config:
             self._require_own_lock(config, lock)
-            section = self._section(config)
+            section = config.section(self.name)
             del section[key]
             add_unused(section, volume)
-            self._save(config)
 
     def _copy_volume(self, volid: str) -> None:
         storage, ref, copy = self._volume(volid)
@@ -210,13 +198,7 @@ class Snapshot:
         config = self._load()
         if config.flag("template"):
             raise OperationError("you can't rollback if vm is a template")
-        return config, self._section(config)
-
-    def _section(self, config: CtConfig) -> Options:
-        section = config.snapshots.get(self.name)
-        if section is None:
-            raise OperationError(f"snapshot '{self.name}' does not exist")
-        return section
+        return config, config.section(self.name)
 
     def _frozen(self) -> AbstractContextManager[None]:
         containers = self.cluster.runtime.containers
@@ -228,6 +210,9 @@ class Snapshot:
 
     def _require_own_lock(self, config: CtConfig, lock: str) -> None:
         self._require_lock(config, lock, f"encountered invalid lock, expected '{lock}'")
+
+    def _changing(self) -> AbstractContextManager[CtConfig]:
+        return self.cluster.configs.changing(self.vmid, self.node, self.say)
 
     def _locked(self) -> AbstractContextManager[None]:
         return self.cluster.configs.lock(self.vmid, self.say)
@@ -245,15 +230,6 @@ def _not_found(storage: Storage, ref: VolumeRef) -> str:
 
 def _copied(section: Options) -> Options:
     return {key: value for key, value in section.items() if key not in _NOT_COPIED and not key.startswith("unused")}
-
-
-def _relink(config: CtConfig, name: str, parent: str | int | None) -> None:
-    """Make the parent of a snapshot the parent of its children."""
-    for other in (config.options, *config.snapshots.values()):
-        if other.get("parent") == name:
-            del other["parent"]
-            if parent is not None:
-                other["parent"] = parent
 
 
 def _apply(config: CtConfig, section: Options) -> None:

@@ -36,16 +36,9 @@ def container_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:
     if cluster.runtime.containers.running(vmid):
         usage = cluster.runtime.containers.usage(vmid)
         entry |= {
+            **vars(usage),
             "status": "running",
-            "pid": usage.pid,
-            "uptime": usage.uptime,
-            "cpu": usage.cpu,
-            "mem": usage.mem,
-            "swap": usage.swap,
-            "disk": usage.disk,
             "maxdisk": usage.maxdisk if usage.maxdisk is not None else entry["maxdisk"],
-            "netin": usage.netin,
-            "netout": usage.netout,
         }
         # A kernel without pressure figures: Proxmox then answers null.
         entry |= {f"pressure{what}{share}": None for what in ("cpu", "io", "memory") for share in ("some", "full")}

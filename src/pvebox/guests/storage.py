@@ -12,7 +12,7 @@ from pvebox.api.errors import OperationError
 from pvebox.runtime.contract import SHARED
 
 _LVM_NAME = re.compile(r"((vm|base)-(\d+)-\S+)\Z")
-# Names of logical volumes that Proxmox accepts, and those that LVM accepts.
+# Names of logical volumes that Proxmox accepts, and names that LVM accepts.
 _LVM_LETTERS = re.compile(r"[a-z0-9][a-z0-9\-_.]*[a-z0-9]\Z", re.IGNORECASE | re.ASCII)
 _LVM_OWN_LETTERS = re.compile(r"[a-zA-Z0-9+_.][a-zA-Z0-9+_.\-]{0,127}\Z")
 _DIR_IMAGE = re.compile(r"(\d+)/(\S+)\Z", re.ASCII)
@@ -190,7 +190,7 @@ def storage_entry(storage: Storage) -> dict[str, Any]:
 
 
 def is_backup(name: str) -> bool:
-    """Return whether a file of a storage is a backup, and not a file beside one, such as its log or its notes."""
+    """Return whether a file of a storage is a backup. Its log and its notes are not."""
     return _BACKUP.match(name) is not None
 
 
@@ -214,6 +214,14 @@ def parse_volume_id(volid: str) -> tuple[str, str] | None:
     """Return storage and name of a volume id, or None if the text is not a volume id."""
     found = _VOLUME_ID.match(volid)
     return (found[1], found[2]) if found else None
+
+
+def split_volume_id(volid: str) -> tuple[str, str]:
+    """Return storage and name of a volume id, or raise Proxmox's error."""
+    parts = parse_volume_id(volid)
+    if parts is None:
+        raise OperationError(f"unable to parse volume ID '{volid}'")
+    return parts
 
 
 def snapshot_name(name: str, snapshot: str) -> str:

@@ -1,1 +1,1 @@
-"""What provides volumes and containers: real LXC containers, or simulated ones."""
+"""Runtimes, which provide volumes and containers: real LXC containers, or simulated ones."""

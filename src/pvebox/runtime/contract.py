@@ -84,13 +84,13 @@ class Archive:
     lenient: bool = False
 
 
-# The patterns of files that vzdump leaves out unless it is told otherwise.
+# The patterns of files that vzdump leaves out by default.
 STANDARD_EXCLUDES: Final = ("/tmp/?*", "/var/tmp/?*", "/var/run/?*.pid")  # noqa: S108 - patterns, not files
 
 
 @dataclass(frozen=True)
 class ArchiveOrder:
-    """What goes into a backup, and where it is written.
+    """The content and the target file of a backup.
 
     The mounts of `spec` are the included ones: volumes, or snapshots of them. Patterns in `exclude` that begin with a
     slash match from the container's root, others match anywhere. `shown_target` is the path that Proxmox shows.
@@ -200,7 +200,7 @@ class Containers(Protocol):
         ...
 
     def settle_clone(self, spec: ContainerSpec) -> Unpacked:
-        """Give a clone its own identity, as far as Proxmox does."""
+        """Give a clone the parts of an identity that Proxmox gives it."""
         ...
 
     def start(self, spec: ContainerSpec) -> None:
@@ -261,7 +261,7 @@ class Runtime(Protocol):
 
     @property
     def sharing(self) -> Sharing:
-        """The storages that all nodes share. The cluster sets what is shared."""
+        """The storages that all nodes share. The cluster chooses them."""
         ...
 
     @property
@@ -283,7 +283,7 @@ class Runtime(Protocol):
         ...
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
-        """Register a hook that is called after a container has stopped, for whatever reason."""
+        """Register a hook that is called after a container has stopped for any reason."""
         ...
 
     def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:

@@ -57,7 +57,11 @@ class MemoryRuntime:
         self._texts: SavedDict[_FileKey, str] = saved.table("texts")
         self._stopped: list[Callable[[int], None]] = []
         self.volumes = MemoryVolumes(
-            self.busy, self._rename_mounts, saved.table("volumes", _decode_volume), self.sharing
+            # Lambdas, because the containers are created after the volumes.
+            lambda ref: self.containers.uses(ref),
+            lambda old, new: self.containers.rename_mounts(old, new),
+            saved.table("volumes", _decode_volume),
+            self.sharing,
         )
         self._running: SavedDict[int, bool] = saved.table("running")
         self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self._running)
@@ -112,13 +116,6 @@ class MemoryRuntime:
     def file(self, node: str, storage: str, name: str) -> Path | None:
         """Return None: the files are not real."""
         return None
-
-    def busy(self, ref: VolumeRef) -> bool:
-        """Return whether a running container mounts the volume."""
-        return self.containers.uses(ref)
-
-    def _rename_mounts(self, old: VolumeRef, new: VolumeRef) -> None:
-        self.containers.rename_mounts(old, new)
 
     def close(self) -> None:
         """Do nothing: every change is saved already."""

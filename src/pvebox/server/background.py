@@ -1,4 +1,4 @@
-"""Start, query, reset and stop a sandbox server that runs in the background."""
+"""Start, query and reset a sandbox server that runs in the background."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pvebox.api.errors import SandboxError
-from pvebox.server import private, statedir
-from pvebox.server.clean import clean, stop_sandbox
+from pvebox.server import statedir
+from pvebox.server.clean import clean
 from pvebox.server.process import is_alive, spawn
 
 KEY_HEADER: Final = "x-sandbox-key"
@@ -31,7 +31,7 @@ def default_state() -> Path:
 
 
 def runtime_of(state: Path, asked: str | None) -> str:
-    """Return the runtime of a sandbox: the one it was created with, else the asked one, else lxc."""
+    """Return the runtime that a sandbox was created with, else the given runtime, else lxc."""
     try:
         created = (state / RUNTIME_FILE).read_text(encoding="ascii").strip()
     except OSError:
@@ -53,14 +53,9 @@ def options_of(state: Path) -> list[str] | None:
     return kept
 
 
-def is_serving(state: Path) -> bool:
-    """Return whether a server is running on a state directory."""
-    return is_alive(state / "server.pid")
-
-
 def ready(state: Path) -> dict[str, Any] | None:
     """Return the ready line of the running server, or None if no server is ready."""
-    if not is_serving(state):
+    if not is_alive(state / "server.pid"):
         return None
     try:
         said: dict[str, Any] = json.loads((state / "ready.json").read_text(encoding="utf-8"))
@@ -77,7 +72,7 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
     statedir.prepare(state)
     (state / _OPTIONS_FILE).write_text(json.dumps(list(options)), encoding="utf-8")
     log = state / "server.log"
-    with private.open_append(log) as errors:
+    with statedir.append_private(log) as errors:
         begins_at = errors.tell()
         # Standard output is not logged: the ready line holds tokens and the control key.
         server = spawn(
@@ -97,11 +92,6 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
             raise SandboxError(words or f"The sandbox server exited during startup; see {log}.")
         time.sleep(0.05)
     raise SandboxError(f"The sandbox server was not ready after {_READY_WITHIN:.0f} s; see {log}.")
-
-
-def down(state: Path) -> None:
-    """Stop the server and the containers and remove the network. Volumes and configs stay for the next `up`."""
-    stop_sandbox(state)
 
 
 def reset(state: Path) -> dict[str, Any] | None:

@@ -49,17 +49,7 @@ class CertificateInfo:
 
     def entry(self) -> dict[str, Any]:
         """Return the certificate in the format of the API."""
-        shown = {
-            "filename": self.filename,
-            "fingerprint": self.fingerprint,
-            "subject": self.subject,
-            "issuer": self.issuer,
-            "notbefore": self.notbefore,
-            "notafter": self.notafter,
-            "san": list(self.san),
-            "pem": self.pem,
-        }
-        return {**shown, "public-key-type": "id-ecPublicKey", "public-key-bits": 256}
+        return {**vars(self), "san": [*self.san], "public-key-type": "id-ecPublicKey", "public-key-bits": 256}
 
 
 @dataclass(frozen=True)
@@ -104,14 +94,11 @@ def ensure_certificates(directory: Path, addresses: tuple[str, ...]) -> Certific
     )
     run(
         *("openssl", "x509", "-req", "-in", str(request), "-CA", str(made.ca), "-CAkey", str(ca_key)),
-        *("-set_serial", _serial(), "-days", "3650", "-extfile", str(extensions), "-out", str(made.chain)),
+        *("-set_serial", f"0x{secrets.token_hex(16)}", "-days", "3650"),
+        *("-extfile", str(extensions), "-out", str(made.chain)),
     )
     note.write_text(wanted, encoding="ascii")
     return made
-
-
-def _serial() -> str:
-    return f"0x{secrets.token_hex(16)}"
 
 
 def _new_key(path: Path) -> None:

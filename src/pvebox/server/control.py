@@ -38,7 +38,8 @@ class Control:
             return JSONResponse({"error": "The control key is wrong or missing."}, status_code=401)
         try:
             body: dict[str, Any] = json.loads(await request.body() or b"{}")
-            return JSONResponse(await self._answer(request.method, request.url.path, body))
+            said = await self._answer(request.method, request.url.path, body)
+            return JSONResponse({} if said is None else said)
         except (SandboxError, ValueError, KeyError) as error:
             hint = error.hint if isinstance(error, SandboxError) else ""
             return JSONResponse({"error": str(error), "hint": hint}, status_code=400)
@@ -51,10 +52,8 @@ class Control:
                 return {"id": self._faults.add(Rule.from_json(body)).id}
             case "DELETE", ["faults"]:
                 self._faults.clear()
-                return {}
             case "DELETE", ["faults", number]:
                 self._faults.clear(int(number))
-                return {}
             case "POST", ["root"]:
                 given = {str(name): base64.b64decode(text) for name, text in body.get("files", {}).items()}
                 said = await run_in_threadpool(self._console.run, [str(word) for word in body["argv"]], given)
@@ -63,37 +62,32 @@ class Control:
                 return {"argv": await run_in_threadpool(self._console.attach_command, list(map(str, body["argv"])))}
             case "POST", ["kill", vmid]:
                 await run_in_threadpool(self._cluster.runtime.containers.stop, int(vmid))
-                return {}
             case "POST", ["fill", storage]:
                 self._cluster.full.add(storage)
-                return {}
             case "DELETE", ["fill", storage]:
                 self._cluster.full.discard(storage)
-                return {}
             case "POST", ["clock"]:
                 self._cluster.clock_offset = float(body["seconds"])
-                return {}
             case "POST", ["crash"]:
                 await self._crash(float(body.get("seconds", 2)))
-                return {}
             case "POST", ["lock", vmid]:
                 await self._hold_lock(int(vmid), float(body["seconds"]))
-                return {}
+            case "POST" | "DELETE", ["offline" | "silent", node] if node not in self._cluster.nodes:
+                nodes = ", ".join(self._cluster.nodes)
+                raise SandboxError(f"There is no node {node}.", hint=f"The nodes are {nodes}.")
             case "POST" | "DELETE", ["offline", node]:
                 self._set_offline(node, offline=method == "POST")
-                return {}
             case "POST" | "DELETE", ["silent", node]:
                 self._set_silent(node, silent=method == "POST")
-                return {}
             case "POST", ["ha"]:
                 self._cluster.ha.manager = HaManager(self._cluster, float(body.get("seconds", 7)))
-                return {}
             case "DELETE", ["ha"]:
                 self._cluster.ha.manager = None
-                return {}
             case "GET", ["status"]:
                 return await run_in_threadpool(self._status)
-        raise SandboxError(f"The control endpoint has no {method} {path}.")
+            case _:
+                raise SandboxError(f"The control endpoint has no {method} {path}.")
+        return None
 
     async def _hold_lock(self, vmid: int, seconds: float) -> None:
         """Hold the lock of a config for some seconds. Return once it is held."""
@@ -110,16 +104,12 @@ class Control:
 
     def _set_silent(self, node: str, *, silent: bool) -> None:
         """Stop the pvestatd of a node, or start it again."""
-        nodes, members = self._cluster.nodes, self._cluster.members
-        if node not in nodes:
-            raise SandboxError(f"There is no node {node}.", hint=f"The nodes are {', '.join(nodes)}.")
+        members = self._cluster.members
         members.silent = members.silent | {node} if silent else members.silent - {node}
 
     def _set_offline(self, node: str, *, offline: bool) -> None:
         """Cut a node off from the others, or connect it again. The cluster has quorum with a majority of its nodes."""
         nodes, members = self._cluster.nodes, self._cluster.members
-        if node not in nodes:
-            raise SandboxError(f"There is no node {node}.", hint=f"The nodes are {', '.join(nodes)}.")
         if node == self._cluster.local_node:
             raise SandboxError(f"The node {node} answers the requests, so it cannot be offline.")
         members.offline = members.offline | {node} if offline else members.offline - {node}

@@ -34,7 +34,7 @@ from pvebox.api.errors import (
 )
 from pvebox.api.routes import METHODS, Reply, Table, api
 from pvebox.cluster.cluster import Cluster
-from pvebox.server.uploads import UPLOADED, parse_multipart
+from pvebox.methods.storage.uploads import UPLOADED
 
 _REASON: Final = b"x-pvebox-reason"
 # A response with this header is not sent; the server aborts the connection instead.
@@ -43,6 +43,7 @@ _BODY_LIMIT: Final = 512 * 1024
 PREFIX: Final = "/api2/json"
 _UPLOAD_LIMIT: Final = 1 << 30
 _UPLOAD: Final = re.compile(r"/nodes/[^/]+/storage/[^/]+/upload")
+_DISPOSITION: Final = re.compile(rb'form-data;\s*name="([^"]*)"(?:;\s*filename="([^"]*)")?', re.IGNORECASE)
 # Stands for a token in a request whose credentials are not checked. It has no privileges.
 _ANY_TOKEN: Final = "!"  # noqa: S105
 
@@ -103,20 +104,12 @@ def error_answer(error: ApiError) -> Response:
 
 
 Interceptor = Callable[[Request, Callable[[], Awaitable[Response]]], Awaitable[Response]]
-
-
 Controller = Callable[[Request], Awaitable[Response]]
-
-
 Log = Callable[[Request, Response], None]
 
 
 async def _no_control(request: Request) -> Response:
     return answer(404, "no such file", None)
-
-
-def _no_log(request: Request, response: Response) -> None:
-    pass
 
 
 async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
@@ -144,7 +137,7 @@ class HttpApi:
         # Answers the requests to /control/.
         self.control: Controller = _no_control
         # Called with every API request and its response.
-        self.log: Log = _no_log
+        self.log: Log = lambda request, response: None
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -198,7 +191,7 @@ class HttpApi:
         return answer(200, "OK", {"data": data})
 
     async def _uploaded(self, request: Request, user: str, path: str) -> dict[str, Any]:
-        """Return the fields of a multipart form, and set its file aside for the handler.
+        """Return the fields of a multipart form, and keep its file in `UPLOADED` for the handler.
 
         Only a user who may upload gets so far: the file is read into memory.
         """
@@ -210,16 +203,16 @@ class HttpApi:
         size = request.headers.get("content-length", "")
         if not size.isdecimal() or int(size) > _UPLOAD_LIMIT:
             raise NoSuchMethodError("for data too large")
-        form = parse_multipart(kind, await request.body())
-        UPLOADED.set(form.content)
-        return dict(form.fields)
+        fields, content = _multipart(kind, await request.body())
+        UPLOADED.set(content)
+        return fields
 
     def _authenticate(self, request: Request, path: str) -> str:
         """Return the user or token that a request proves: by a ticket, or else by an API token."""
         access = self.cluster.access
         ticket, authorization = _ticket(request), _authorization(request)
         if self.table.is_open(request.method, path):
-            # The credentials are not looked at, but a login with the header of a token is refused.
+            # The credentials are not checked, but a login with the header of a token is refused.
             return _ANY_TOKEN if not ticket and _has_token(authorization) else ""
         if not ticket:
             return access.authenticate(authorization)
@@ -264,7 +257,7 @@ async def _parameters(request: Request) -> dict[str, Any]:
         given = _json(body)
     else:
         given = _form(body.decode("utf-8", "replace"))
-    # Parameters in the query win over those in the body.
+    # Parameters in the query override parameters in the body.
     return {**given, **params}
 
 
@@ -283,6 +276,30 @@ def _form(text: str) -> dict[str, Any]:
         else:
             params[key] = value
     return {key: value for key, value in params.items() if value is not None}
+
+
+def _multipart(content_type: str, body: bytes) -> tuple[dict[str, str], bytes | None]:
+    """Return the fields of a multipart form, and the content of its file: at most one, in the field `filename`."""
+    boundary = re.search(r'boundary="?([^";\s]{1,70})"?', content_type)
+    if boundary is None:
+        raise NoSuchMethodError("upload failed")
+    fields: dict[str, str] = {}
+    content: bytes | None = None
+    for part in body.split(b"--" + boundary[1].encode())[1:]:
+        if part.startswith(b"--"):
+            break
+        head, separator, value = part.partition(b"\r\n\r\n")
+        found = _DISPOSITION.search(head)
+        if not separator or found is None:
+            raise NoSuchMethodError("upload failed")
+        name, value = found[1].decode("utf-8", "replace"), value.removesuffix(b"\r\n")
+        if found[2] is None:
+            fields[name] = value.decode("utf-8", "replace")
+        elif name == "filename" and content is None:
+            fields[name], content = found[2].decode("utf-8", "replace"), value
+        else:
+            raise NoSuchMethodError("upload failed")
+    return fields, content
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Create and check a sandbox's state directory, so that no other directory is ever deleted."""
+"""Create and check a sandbox's state directory, so that no other directory is ever deleted, and its private files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from pvebox.api.errors import SandboxError
 
@@ -101,3 +101,22 @@ def _is_changed_by_others(facts: os.stat_result) -> bool:
         return False
     of_group = facts.st_mode & stat.S_IWGRP and facts.st_gid not in (0, os.getegid())
     return bool(facts.st_mode & stat.S_IWOTH or of_group)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only this account can read, even if it existed with another mode. Replace its content."""
+    with os.fdopen(_open_private(path, os.O_TRUNC), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def append_private(path: Path) -> IO[bytes]:
+    """Open a file that only this account can read for appending, even if it existed with another mode."""
+    file = os.fdopen(_open_private(path, os.O_APPEND), "ab")
+    file.seek(0, os.SEEK_END)
+    return file
+
+
+def _open_private(path: Path, how: int) -> int:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | how, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor

@@ -1,4 +1,4 @@
-"""What a demo or a test needs on its machine: a temporary folder, a node, a stand-in model, and their removal."""
+"""The stage of a demo or a test: a temporary folder, a node, a stand-in model, and their removal."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def free_port() -> int:
 
 
 def removal_commands(folder: Path) -> str:
-    """Return the shell commands that stop and remove what a demo left behind."""
+    """Return the shell commands that stop the servers of a killed demo and remove its files."""
     noted = (folder / "pids").read_text().split() if (folder / "pids").exists() else []
     pids = [pid for pid in noted if pid.isdecimal() and Path(f"/proc/{pid}").exists()]
     lines = [f"  kill {' '.join(pids)}"] if pids else []

@@ -56,7 +56,7 @@ class Chain:
             assert case is not None
             self._put(case["before"])
             for type_, vmid in UNRECORDED.get(case["id"], ()):
-                self.replay.cluster.start_task("pve", type_, vmid, "ops@pve!auto", lambda task: None)
+                self.replay.cluster.tasks.start("pve", type_, vmid, "ops@pve!auto", lambda task: None)
                 self.replay.settle()
             if self._is_creating(following):
                 self.go_on.clear()

@@ -83,12 +83,12 @@ class History:
             elif status != "OK":
                 raise OperationError(f"{status}\n")
 
-        cluster.tasks.wait(cluster.start_task("pve", type_, id_, user, work))
+        cluster.tasks.wait(cluster.tasks.start("pve", type_, id_, user, work))
 
     def _begin(self, type_: str, id_: str) -> None:
         """Start a task that runs until the next request is answered."""
         self._release.clear()
-        self.replay.cluster.start_task("pve", type_, id_, TOKEN, lambda task: self._wait())
+        self.replay.cluster.tasks.start("pve", type_, id_, TOKEN, lambda task: self._wait())
 
     def _wait(self) -> None:
         self._release.wait(10)
@@ -137,7 +137,7 @@ def test_a_running_backup_is_aborted_as_recorded(tmp_path: Path) -> None:
         task.aborted.wait(10)
         task.check_aborted()
 
-    upid = replay.cluster.start_task("pve", "vzdump", "500", TOKEN, work)
+    upid = replay.cluster.tasks.start("pve", "vzdump", "500", TOKEN, work)
     path = f"/api2/json/nodes/pve/tasks/{quote(upid, safe='')}"
     assert answer_differences(case, *replay.ask({**case["request"], "path": path})) == []
     assert replay.cluster.tasks.wait(upid).exitstatus == "received interrupt"

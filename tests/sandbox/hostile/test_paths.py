@@ -444,7 +444,7 @@ def test_a_link_does_not_give_a_guest_a_directory_of_the_host(on_disk: Cluster, 
     shared = runtime.host_path("pve", "/srv/shared")
     shared.mkdir(parents=True)
     (shared / "link").symlink_to(canary)
-    source = runtime.names.host_root("pve") / "srv/shared/link"
+    source = runtime.names.hosts / "pve/srv/shared/link"
     spec = ContainerSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
     refusal(lambda: runtime.containers._hold_mounts(spec, "ct100"))
     seen = [str(path.name) for path in (runtime.names.mounts / ".bind/100-mp0").glob("*")]

@@ -1,23 +1,23 @@
-"""API methods: the access control list."""
+"""API methods: the access control list, and the privileges that it gives."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from pvebox.access.accounts import Access, AclEntry
+from pvebox.access.accounts import Access, AclEntry, existing
 from pvebox.access.changes import changed_access
 from pvebox.access.privileges import is_allowed, normalized
 from pvebox.api import formats
-from pvebox.api.errors import OperationError, ParameterError
+from pvebox.api.errors import ParameterError
 from pvebox.api.routes import Call, anybody, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 
-# Who may allocate an object may also give rights on it.
+# A caller who may allocate an object may also change its ACLs.
 _OWNER: Final = {"storage": "Datastore.Allocate", "vms": "VM.Allocate", "pool": "Pool.Allocate"}
 
 
 def _sufficient(path: str) -> tuple[str, ...]:
-    """Return the privileges of which one is enough to change the ACLs on a path."""
+    """Return the privileges that allow to change the ACLs on a path. One of them is enough."""
     top, _, rest = path.lstrip("/").partition("/")
     return ("Permissions.Modify", _OWNER[top]) if rest and top in _OWNER else ("Permissions.Modify",)
 
@@ -63,8 +63,8 @@ def _may_change(call: Call) -> None:
         "users": Prop(optional=True, format=formats.list_of(formats.userid)),
         "groups": Prop(optional=True, format=formats.list_of(formats.group_id)),
         "tokens": Prop(optional=True, format=formats.list_of(formats.token_id)),
-        "propagate": Prop(type="boolean", optional=True),
-        "delete": Prop(type="boolean", optional=True),
+        "propagate": FLAG,
+        "delete": FLAG,
     },
 )
 def change_acl(call: Call) -> None:
@@ -78,8 +78,7 @@ def change_acl(call: Call) -> None:
     propagate = call.text("propagate") != "0"
     with changed_access(call, "ACL update failed") as access:
         for role in formats.split_list(str(call.params["roles"])):
-            if role not in access.roles:
-                raise OperationError(f"role '{role}' does not exist")
+            existing(access.roles, "role", role)
             for ugid in _named(call, access):
                 access.acl = [
                     entry for entry in access.acl if (entry.path, entry.ugid, entry.role) != (path, ugid, role)
@@ -92,18 +91,24 @@ def _named(call: Call, access: Access) -> list[str]:
     """Return the groups, users and tokens that the request names, or raise if one does not exist."""
     found = []
     for group in formats.split_list(call.text("groups") or ""):
-        if group not in access.groups:
-            raise OperationError(f"group '{group}' does not exist")
+        existing(access.groups, "group", group)
         found.append(f"@{group}")
     for user in formats.split_list(call.text("users") or ""):
-        if user not in access.users:
-            raise OperationError(f"user '{user}' does not exist")
+        existing(access.users, "user", user)
         found.append(user)
     for token in formats.split_list(call.text("tokens") or ""):
-        owner, _, name = token.partition("!")
-        if owner not in access.users:
-            raise OperationError(f"no such user ('{owner}')")
-        if token not in access.tokens:
-            raise OperationError(f"no such token '{name}' for user '{owner}'")
+        access.token(token)
         found.append(token)
     return found
+
+
+@api.method("GET", "/access/permissions", anybody, {"path": Prop(optional=True), "userid": Prop(optional=True)})
+def permissions(call: Call) -> dict[str, dict[str, int]]:
+    """Return the privileges of the caller by path."""
+    who = call.text("userid") or call.user
+    if who != call.user and not who.startswith(f"{call.user}!"):
+        call.require("/access", "Sys.Audit")
+    path = call.text("path")
+    if path is not None:
+        return {path: call.cluster.access.privileges(who, path)}
+    return call.cluster.access.effective(who)

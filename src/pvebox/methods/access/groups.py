@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pvebox.access.accounts import Group
+from pvebox.access.accounts import Group, existing
 from pvebox.access.changes import changed_access
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
@@ -30,7 +30,7 @@ def groups(call: Call) -> list[dict[str, Any]]:
 @api.method("GET", _GROUP, having("/access/groups", "Sys.Audit", "Group.Allocate", any_of=True), _GROUPID)
 def group(call: Call) -> dict[str, Any]:
     """Return the members of a group."""
-    found = _existing(call.cluster.access.groups, call)
+    found = existing(call.cluster.access.groups, "group", str(call.params["groupid"]))
     return {"members": sorted(found.users), **_comment(found)}
 
 
@@ -48,7 +48,7 @@ def create_group(call: Call) -> None:
 def change_group(call: Call) -> None:
     """Change the comment of a group."""
     with changed_access(call, "update group failed") as access:
-        found = _existing(access.groups, call)
+        found = existing(access.groups, "group", str(call.params["groupid"]))
         if (comment := call.text("comment")) is not None:
             found.comment = comment
 
@@ -56,18 +56,12 @@ def change_group(call: Call) -> None:
 @api.method("DELETE", _GROUP, _ALLOCATE, _GROUPID)
 def delete_group(call: Call) -> None:
     """Delete a group with its ACLs."""
+    name = str(call.params["groupid"])
     with changed_access(call, "delete group failed") as access:
-        _existing(access.groups, call)
-        del access.groups[str(call.params["groupid"])]
-        access.acl = [entry for entry in access.acl if entry.ugid != f"@{call.params['groupid']}"]
+        existing(access.groups, "group", name)
+        del access.groups[name]
+        access.acl = [entry for entry in access.acl if entry.ugid != f"@{name}"]
 
 
 def _comment(group: Group) -> dict[str, str]:
     return {"comment": group.comment} if group.comment else {}
-
-
-def _existing(groups: dict[str, Group], call: Call) -> Group:
-    found = groups.get(str(call.params["groupid"]))
-    if found is None:
-        raise OperationError(f"group '{call.params['groupid']}' does not exist")
-    return found

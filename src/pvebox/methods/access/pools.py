@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pvebox.access.accounts import Access, Pool
+from pvebox.access.accounts import Pool, existing
 from pvebox.access.changes import changed_access
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
 from pvebox.api.routes import Call, anybody, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.methods.cluster.system import storage_resource
 
 _POOLID = Prop(format=formats.poolid)
-_FLAG = Prop(type="boolean", optional=True)
 _TYPE = Prop(optional=True, enum=("qemu", "lxc", "storage"))
 _ALLOCATE = having("/pool/{poolid}", "Pool.Allocate")
 _CHANGES = {
@@ -21,8 +20,8 @@ _CHANGES = {
     "comment": Prop(optional=True),
     "vms": Prop(optional=True, format=formats.list_of(formats.vmid)),
     "storage": Prop(optional=True, format=formats.list_of(formats.storage_id)),
-    "allow-move": _FLAG,
-    "delete": _FLAG,
+    "allow-move": FLAG,
+    "delete": FLAG,
 }
 
 
@@ -39,7 +38,7 @@ def pools(call: Call) -> list[dict[str, Any]]:
     """Return the pools that the caller may see, or one pool with its members."""
     if call.text("poolid") is not None:
         # Proxmox does not check Pool.Audit here, and lists members that the caller may not see.
-        return [_described(call)]
+        return [pool(call)]
     return [
         {"poolid": name, **_comment(pool)}
         for name, pool in sorted(call.cluster.access.pools.items())
@@ -50,12 +49,8 @@ def pools(call: Call) -> list[dict[str, Any]]:
 @api.method("GET", "/pools/{poolid}", having("/pool/{poolid}", "Pool.Audit"), {"poolid": _POOLID, "type": _TYPE})
 def pool(call: Call) -> dict[str, Any]:
     """Return one pool with its members."""
-    return _described(call)
-
-
-def _described(call: Call) -> dict[str, Any]:
     name = str(call.params["poolid"])
-    found = _existing(call.cluster.access, name)
+    found = existing(call.cluster.access.pools, "pool", name)
     wanted = call.text("type")
     members = []
     if wanted in (None, "lxc"):
@@ -76,22 +71,14 @@ def _comment(pool: Pool) -> dict[str, str]:
     return {"comment": pool.comment} if pool.comment else {}
 
 
-def _existing(access: Access, name: str) -> Pool:
-    found = access.pools.get(name)
-    if found is None:
-        raise OperationError(f"pool '{name}' does not exist")
-    return found
-
-
 @api.method("POST", "/pools", _ALLOCATE, {"poolid": _POOLID, "comment": Prop(optional=True)})
 def create_pool(call: Call) -> None:
     """Create an empty pool."""
     name = str(call.params["poolid"])
     with changed_access(call, "create pool failed") as access:
-        pools = access.pools
-        if name in pools:
+        if name in access.pools:
             raise OperationError(f"pool '{name}' already exists")
-        pools[name] = Pool(call.text("comment") or "")
+        access.pools[name] = Pool(call.text("comment") or "")
 
 
 @api.method("PUT", "/pools", _ALLOCATE, _CHANGES)
@@ -100,15 +87,13 @@ def change_pool(call: Call) -> None:
     """Change a pool's comment, or add or remove containers and storages."""
     name = str(call.params["poolid"])
     with changed_access(call, "update pools failed") as access:
-        pools = access.pools
-        if name not in pools:
-            raise OperationError(f"pool '{name}' does not exist")
+        changed = existing(access.pools, "pool", name)
         if (comment := call.text("comment")) is not None:
-            pools[name].comment = comment
+            changed.comment = comment
         for vmid in formats.split_list(call.text("vms") or ""):
-            _change_container(call, pools, name, int(vmid))
+            _change_container(call, access.pools, name, int(vmid))
         for storage in formats.split_list(call.text("storage") or ""):
-            _change_storage(call, pools[name], storage)
+            _change_storage(call, changed, storage)
 
 
 def _change_container(call: Call, pools: dict[str, Pool], name: str, vmid: int) -> None:
@@ -148,13 +133,11 @@ def delete_pool(call: Call) -> None:
     """Delete an empty pool, and the ACLs on it."""
     name = str(call.params["poolid"])
     with changed_access(call, "delete pool failed") as access:
-        pools = access.pools
-        if name not in pools:
-            raise OperationError(f"pool '{name}' does not exist")
-        for vmid in sorted(pools[name].vmids):
+        deleted = existing(access.pools, "pool", name)
+        for vmid in sorted(deleted.vmids):
             if call.cluster.configs.exists(vmid):
                 raise OperationError(f"pool '{name}' is not empty (contains VM {vmid})")
-        for storage in sorted(pools[name].storages & set(call.cluster.storages)):
+        for storage in sorted(deleted.storages & set(call.cluster.storages)):
             raise OperationError(f"pool '{name}' is not empty (contains storage '{storage}')")
-        del pools[name]
+        del access.pools[name]
         access.acl = [entry for entry in access.acl if entry.path != f"/pool/{name}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pvebox.access.accounts import Access
+from pvebox.access.accounts import existing
 from pvebox.access.changes import changed_access
 from pvebox.access.privileges import ALL, BUILT_IN_ROLES
 from pvebox.api import formats
@@ -37,7 +37,7 @@ def roles(call: Call) -> list[dict[str, Any]]:
 @api.method("GET", _ROLE, anybody, _ROLEID)
 def role(call: Call) -> dict[str, int]:
     """Return the privileges of a role."""
-    return dict.fromkeys(sorted(_existing(call.cluster.access, call)), 1)
+    return dict.fromkeys(sorted(existing(call.cluster.access.roles, "role", str(call.params["roleid"]))), 1)
 
 
 @api.method("POST", "/access/roles", _MODIFY, _SETTINGS)
@@ -55,31 +55,27 @@ def create_role(call: Call) -> None:
 @api.method("PUT", _ROLE, _MODIFY, {**_SETTINGS, "append": Prop(type="boolean", optional=True, requires="privs")})
 def change_role(call: Call) -> None:
     """Replace the privileges of a role, or add some."""
-    _require_own(call, "modified")
+    name = _own(call, "modified")
     with changed_access(call, "update role failed") as access:
-        kept = _existing(access, call)
-        access.roles[str(call.params["roleid"])] = _named(call) | (kept if call.flag("append") else frozenset())
+        kept = existing(access.roles, "role", name)
+        access.roles[name] = _named(call) | (kept if call.flag("append") else frozenset())
 
 
 @api.method("DELETE", _ROLE, _MODIFY, _ROLEID)
 def delete_role(call: Call) -> None:
     """Delete a role with its ACLs."""
-    _require_own(call, "deleted")
+    name = _own(call, "deleted")
     with changed_access(call, "delete role failed") as access:
-        _existing(access, call)
-        del access.roles[str(call.params["roleid"])]
+        existing(access.roles, "role", name)
+        del access.roles[name]
 
 
-def _require_own(call: Call, participle: str) -> None:
-    if call.params["roleid"] in BUILT_IN_ROLES:
-        raise OperationError(f"auto-generated role '{call.params['roleid']}' cannot be {participle}")
-
-
-def _existing(access: Access, call: Call) -> frozenset[str]:
-    found = access.roles.get(str(call.params["roleid"]))
-    if found is None:
-        raise OperationError(f"role '{call.params['roleid']}' does not exist")
-    return found
+def _own(call: Call, participle: str) -> str:
+    """Return the role that a request names. Raise if the role is built in."""
+    name = str(call.params["roleid"])
+    if name in BUILT_IN_ROLES:
+        raise OperationError(f"auto-generated role '{name}' cannot be {participle}")
+    return name
 
 
 def _named(call: Call) -> frozenset[str]:

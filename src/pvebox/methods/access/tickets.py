@@ -1,19 +1,20 @@
-"""API methods: log in with a password, and change passwords."""
+"""API methods: authentication realms, logins with a password, and changes of passwords."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any, Final
 
 from pvebox.access import tickets
 from pvebox.access.accounts import Access
 from pvebox.access.privileges import normalized
-from pvebox.access.realms import require_password, set_password
-from pvebox.access.userrights import require_on_existing_user, require_realm, require_user_exists, verified_userid
+from pvebox.access.realms import REALMS, require_password, set_password
+from pvebox.access.userrights import require_on_existing_user, require_realm, verified_userid
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, LoginError, OperationError, ParameterError, PrivilegeError
-from pvebox.api.routes import Call, api, world
-from pvebox.api.schema import FormatError, Prop
+from pvebox.api.routes import Call, api, having, world
+from pvebox.api.schema import FLAG, FormatError, Prop
 from pvebox.methods.access.roles import privilege
 from pvebox.methods.access.users import USERID
 
@@ -27,6 +28,29 @@ _CAPABILITIES: Final = {
     "dc": r"Sys\.Audit|Sys\.Modify|SDN\.",
     "mapping": r"Mapping\.|Permissions.Modify",
 }
+
+
+@api.method("GET", "/access/domains", world)
+def domains(call: Call) -> list[dict[str, Any]]:
+    """Return the realms. A login page needs them, so no login is necessary."""
+    return [{"realm": name, "type": name, "comment": comment} for name, comment in REALMS.items()]
+
+
+@api.method(
+    "GET",
+    "/access/domains/{realm}",
+    having("/access/realm", "Realm.Allocate", "Sys.Audit", any_of=True),
+    {"realm": Prop(format=formats.realm, max_length=32)},
+)
+def domain(call: Call) -> dict[str, Any]:
+    """Return the settings of a realm."""
+    name = str(call.params["realm"])
+    if name not in REALMS:
+        raise OperationError(f"domain '{name}' does not exist")
+    plugin = {"plugin": "PVE::Auth::PAM"} if name == "pam" else {}
+    # The two built-in realms are not in domains.cfg, which is empty.
+    digest = hashlib.sha1(b"", usedforsecurity=False).hexdigest()
+    return {"type": name, "comment": REALMS[name], **plugin, "digest": digest}
 
 
 @api.method("GET", "/access/ticket", world)
@@ -45,7 +69,7 @@ def login_page(call: Call) -> None:
         "otp": Prop(optional=True),
         "path": Prop(optional=True, max_length=64, requires="privs"),
         "privs": Prop(optional=True, max_length=64, requires="path", format=formats.list_of(privilege)),
-        "new-format": Prop(type="boolean", optional=True),
+        "new-format": FLAG,
         "tfa-challenge": Prop(optional=True),
     },
     for_tokens=False,
@@ -63,7 +87,7 @@ def create_ticket(call: Call) -> dict[str, Any]:
         else:
             shown = _logged_in(call, access, username)
     except (ApiError, FormatError):
-        # No answer tells which part is wrong.
+        # The answer does not tell which part is wrong.
         raise LoginError from None
     return {**shown, "cap": capabilities(access, username)}
 
@@ -131,7 +155,7 @@ def _may_set_password(call: Call) -> None:
 def change_password(call: Call) -> None:
     """Change a password. Every user but root must confirm with the own password."""
     access, userid = call.cluster.access, str(call.params["userid"])
-    require_user_exists(call, userid)
+    access.user(userid)
     if not call.is_root:
         if userid == "root@pam":
             raise PrivilegeError

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from pvebox.access.accounts import Access, Token
 from pvebox.access.changes import changed_access
-from pvebox.access.userrights import require_self_or_user_modify, require_user_exists
+from pvebox.access.userrights import require_self_or_user_modify
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
 from pvebox.api.routes import Call, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 
 _TOKEN: Final = "/access/users/{userid}/token/{tokenid}"  # noqa: S105
 _USERID: Final = Prop(format=formats.userid, max_length=64)
@@ -19,7 +19,7 @@ _IDS: Final = {"userid": _USERID, "tokenid": Prop(pattern=r"[A-Za-z][A-Za-z0-9.\
 _SETTINGS: Final = {
     **_IDS,
     "expire": Prop(type="integer", minimum=0, optional=True),
-    "privsep": Prop(type="boolean", optional=True),
+    "privsep": FLAG,
     "comment": Prop(optional=True),
 }
 
@@ -38,21 +38,15 @@ def token_info(token: Token) -> dict[str, Any]:
     return info
 
 
-def _existing(access: Access, call: Call) -> Token:
-    userid, name = str(call.params["userid"]), str(call.params["tokenid"])
-    if userid not in access.users:
-        raise OperationError(f"no such user ('{userid}')")
-    token = access.tokens.get(f"{userid}!{name}")
-    if token is None:
-        raise OperationError(f"no such token '{name}' for user '{userid}'")
-    return token
+def _full_id(call: Call) -> str:
+    return f"{call.params['userid']}!{call.params['tokenid']}"
 
 
 @api.method("GET", "/access/users/{userid}/token", require_self_or_user_modify, {"userid": _USERID})
 def tokens(call: Call) -> list[dict[str, Any]]:
     """Return the tokens of a user."""
     userid = str(call.params["userid"])
-    require_user_exists(call, userid)
+    call.cluster.access.user(userid)
     found = tokens_of(call.cluster.access, userid)
     return [{"tokenid": name, **token_info(token)} for name, token in found.items()]
 
@@ -60,19 +54,18 @@ def tokens(call: Call) -> list[dict[str, Any]]:
 @api.method("GET", _TOKEN, require_self_or_user_modify, _IDS)
 def token(call: Call) -> dict[str, Any]:
     """Return a token without its secret."""
-    return token_info(_existing(call.cluster.access, call))
+    return token_info(call.cluster.access.token(_full_id(call)))
 
 
 @api.method("POST", _TOKEN, require_self_or_user_modify, _SETTINGS)
 def create_token(call: Call) -> dict[str, Any]:
     """Create a token and return it with its secret."""
-    userid, name = str(call.params["userid"]), f"{call.params['userid']}!{call.params['tokenid']}"
-    require_user_exists(call, userid)
+    userid, name = str(call.params["userid"]), _full_id(call)
+    call.cluster.access.user(userid)
     if name in call.cluster.access.tokens:
         raise ParameterError({"tokenid": "Token already exists."})
     with changed_access(call, "generating token failed") as access:
-        if userid not in access.users:
-            raise OperationError(f"no such user ('{userid}')")
+        access.user(userid)
         if name in access.tokens:
             raise OperationError("Token already exists.")
         made = access.tokens[name] = Token(str(uuid.uuid4()))
@@ -84,9 +77,10 @@ def create_token(call: Call) -> dict[str, Any]:
 @api.method("PUT", _TOKEN, require_self_or_user_modify, _SETTINGS)
 def change_token(call: Call) -> dict[str, Any]:
     """Change a token."""
-    _existing(call.cluster.access, call)
+    name = _full_id(call)
+    call.cluster.access.token(name)
     with changed_access(call, "updating token info failed") as access:
-        changed = _existing(access, call)
+        changed = access.token(name)
         _apply(call, changed)
     return {**token_info(changed), **_given(call)}
 
@@ -94,10 +88,11 @@ def change_token(call: Call) -> dict[str, Any]:
 @api.method("DELETE", _TOKEN, require_self_or_user_modify, _IDS)
 def delete_token(call: Call) -> None:
     """Delete a token with its ACLs."""
-    _existing(call.cluster.access, call)
+    name = _full_id(call)
+    call.cluster.access.token(name)
     with changed_access(call, "deleting token failed") as access:
-        _existing(access, call)
-        del access.tokens[f"{call.params['userid']}!{call.params['tokenid']}"]
+        access.token(name)
+        del access.tokens[name]
 
 
 def _apply(call: Call, token: Token) -> None:

@@ -12,20 +12,19 @@ from pvebox.access.userrights import (
     require_on_existing_user,
     require_on_named_groups,
     require_realm,
-    require_user_exists,
     verified_userid,
 )
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
 from pvebox.api.routes import Call, anybody, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.methods.access.tokens import token_info, tokens_of
 
 USERID: Final = Prop(format=formats.userid, max_length=64)
 _TEXTS: Final = ("firstname", "lastname", "email", "comment", "keys")
 _SETTINGS: Final = {
     "userid": USERID,
-    "enable": Prop(type="boolean", optional=True),
+    "enable": FLAG,
     "expire": Prop(type="integer", minimum=0, optional=True),
     "firstname": Prop(optional=True),
     "lastname": Prop(optional=True),
@@ -40,7 +39,7 @@ _SETTINGS: Final = {
     "GET",
     "/access/users",
     anybody,
-    {"enabled": Prop(type="boolean", optional=True), "full": Prop(type="boolean", optional=True)},
+    {"enabled": FLAG, "full": FLAG},
 )
 def users(call: Call) -> list[dict[str, Any]]:
     """Return the users that the caller may see, with groups and tokens if asked."""
@@ -54,7 +53,7 @@ def users(call: Call) -> list[dict[str, Any]]:
         entry = {"userid": userid, **_described(user)}
         realm = userid.rpartition("@")[2]
         if realm in REALMS:
-            entry["realm-type"] = REALMS[realm].type
+            entry["realm-type"] = realm
         if call.flag("full"):
             entry["groups"] = ",".join(call.cluster.access.groups_of(userid))
             tokens = tokens_of(call.cluster.access, userid)
@@ -81,8 +80,7 @@ def _may_read(call: Call) -> None:
 def user_info(call: Call) -> dict[str, Any]:
     """Return a user with groups and tokens."""
     access, userid = call.cluster.access, str(call.params["userid"])
-    require_user_exists(call, userid)
-    shown = {**_described(access.users[userid]), "groups": access.groups_of(userid)}
+    shown = {**_described(access.user(userid)), "groups": access.groups_of(userid)}
     tokens = tokens_of(access, userid)
     if tokens:
         shown["tokens"] = {name: token_info(token) for name, token in tokens.items()}
@@ -114,8 +112,7 @@ def create_user(call: Call) -> None:
 
 
 def _may_change(call: Call) -> None:
-    userid = verified_userid(call)
-    require_user_exists(call, userid)
+    call.cluster.access.user(verified_userid(call))
     require_on_named_groups(call, "User.Modify")
     require_on_existing_user(call, "User.Modify")
 
@@ -130,9 +127,7 @@ def change_user(call: Call) -> None:
     """Change a user."""
     userid = str(call.params["userid"])
     with changed_access(call, "update user failed") as access:
-        if userid not in access.users:
-            raise OperationError(f"no such user ('{userid}')")
-        _apply(call, access.users[userid])
+        _apply(call, access.user(userid))
         if call.text("groups") is not None and not call.flag("append"):
             _leave_groups(access, userid)
         _join(access, userid, call.text("groups"))

@@ -1,13 +1,18 @@
-"""API methods: the options of the datacenter, the SDN vnets, and the cluster's own config (corosync)."""
+"""API methods: the SDN vnets, and the settings of the datacenter, of the cluster (corosync) and of its nodes."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from pvebox.api import formats
 from pvebox.api.errors import ApiError
 from pvebox.api.routes import Call, anybody, api, having
+from pvebox.api.schema import Prop
 
 _READ: Final = having("/", "Sys.Audit")
+_MODIFY_NODE: Final = having("/nodes/{node}", "Sys.Modify")
+_NAME_SERVER: Final = Prop(optional=True, format=formats.ip)
+_SUBSCRIPTIONS: Final = "https://www.proxmox.com/en/proxmox-virtual-environment/pricing"
 
 
 class _NoClusterError(ApiError):
@@ -64,8 +69,41 @@ def totem(call: Call) -> dict[str, Any]:
 
 @api.method("GET", "/cluster/config/join", _READ)
 def join(call: Call) -> dict[str, Any]:
-    """Return what another node needs to join the cluster."""
+    """Return the facts that another node needs to join the cluster."""
     if len(call.cluster.nodes) < 2:
         raise _NoClusterError("node is not in a cluster, no join info available!")
     listed = [{**node, "pve_addr": node["ring0_addr"], "pve_fp": call.cluster.fingerprint} for node in nodes(call)]
     return {"nodelist": listed, "preferred_node": call.cluster.local_node, "totem": totem(call)}
+
+
+@api.method("GET", "/nodes/{node}/dns", having("/nodes/{node}", "Sys.Audit"))
+def name_servers(call: Call) -> dict[str, str]:
+    """Return the search domain and the name servers of a node."""
+    return dict(call.cluster.dns.get(call.node, {}))
+
+
+@api.method(
+    "PUT",
+    "/nodes/{node}/dns",
+    _MODIFY_NODE,
+    {"search": Prop(), "dns1": _NAME_SERVER, "dns2": _NAME_SERVER, "dns3": _NAME_SERVER},
+)
+def change_name_servers(call: Call) -> None:
+    """Replace the search domain and the name servers of a node."""
+    chosen = {key: str(value) for key, value in call.params.items() if key != "node"}
+    call.cluster.dns = {**call.cluster.dns, call.node: chosen}
+    call.cluster.settings_changed()
+
+
+@api.method("GET", "/nodes/{node}/subscription", anybody)
+def subscription(call: Call) -> dict[str, Any]:
+    """Return that the node has no subscription."""
+    shown = {"status": "notfound", "message": "There is no subscription key", "url": _SUBSCRIPTIONS}
+    if call.allows(f"/nodes/{call.node}", "Sys.Audit"):
+        shown["serverid"] = call.cluster.fingerprint.replace(":", "")[:32]
+    return shown
+
+
+@api.method("DELETE", "/nodes/{node}/subscription", _MODIFY_NODE)
+def delete_subscription(call: Call) -> None:
+    """Do nothing: the node has no subscription."""

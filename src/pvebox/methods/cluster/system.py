@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 from pvebox.api import formats
@@ -15,21 +16,11 @@ from pvebox.guests.storage import Storage
 _BOOTED = time.time()
 
 
-def _version(call: Call) -> dict[str, str]:
-    release = call.cluster.release
-    return {"release": release.release, "version": release.version, "repoid": release.repoid}
-
-
 @api.method("GET", "/version", anybody)
-def version(call: Call) -> dict[str, str]:
-    """Return the release of the cluster."""
-    return _version(call)
-
-
 @api.method("GET", "/nodes/{node}/version", anybody)
-def node_version(call: Call) -> dict[str, str]:
-    """Return the release of a node."""
-    return _version(call)
+def version(call: Call) -> dict[str, str]:
+    """Return the release of the cluster, which all nodes have."""
+    return asdict(call.cluster.release)
 
 
 @api.method("GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)})

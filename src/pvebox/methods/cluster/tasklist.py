@@ -8,7 +8,7 @@ from typing import Any
 from pvebox.api import formats
 from pvebox.api.errors import ParameterError
 from pvebox.api.routes import Call, Reply, anybody, api
-from pvebox.api.schema import FormatError, Prop
+from pvebox.api.schema import FLAG, FormatError, Prop
 from pvebox.cluster.tasks import Task, Upid, is_error
 
 _TASK = "/nodes/{node}/tasks/{upid}"
@@ -36,20 +36,11 @@ def _facts(upid: Upid) -> dict[str, Any]:
 
 def _plain_facts(upid: Upid) -> dict[str, Any]:
     """Return the fields of a UPID, with the token in the user's name."""
-    return {
-        "upid": str(upid),
-        "node": upid.node,
-        "pid": upid.pid,
-        "pstart": upid.pstart,
-        "starttime": upid.starttime,
-        "type": upid.type,
-        "id": upid.id,
-        "user": upid.user,
-    }
+    return {"upid": str(upid), **vars(upid)}
 
 
 def _owns(user: str, upid: Upid) -> bool:
-    """Return whether a task is the caller's. A token sees its own tasks, a user also those of all its tokens."""
+    """Return whether a task is the caller's. A token owns its tasks; a user also owns the tasks of its tokens."""
     return user in (upid.user, upid.user.partition("!")[0])
 
 
@@ -63,7 +54,7 @@ def _owns(user: str, upid: Upid) -> bool:
         "userfilter": Prop(optional=True),
         "typefilter": Prop(optional=True),
         "vmid": Prop(type="integer", optional=True, format=formats.vmid),
-        "errors": Prop(type="boolean", optional=True),
+        "errors": FLAG,
         "source": Prop(optional=True, enum=("archive", "active", "all")),
         "since": Prop(type="integer", optional=True),
         "until": Prop(type="integer", optional=True),
@@ -94,10 +85,7 @@ def _ended(task: Task) -> dict[str, Any]:
 
 
 def _checks(call: Call) -> list[Callable[[Task], bool]]:
-    """Return the checks that a task has to pass: the filters of a call, and whether its caller may see the task.
-
-    There are none for filters that are not given: a node may have many tasks.
-    """
+    """Return checks that a task must pass: the filters that the call gives, and whether its caller may see the task."""
     found: list[Callable[[Task], bool]] = []
     if not call.allows(f"/nodes/{call.node}", "Sys.Audit"):
         caller = call.user
@@ -158,8 +146,7 @@ def cluster_tasks(call: Call) -> list[dict[str, Any]]:
 def cluster_log(call: Call) -> list[dict[str, Any]]:
     """Return the newest lines of the cluster's log: all for a caller with Sys.Syslog, else the caller's own."""
     user = None if call.allows("/", "Sys.Syslog") else call.user
-    lines = call.cluster.tasks.cluster_log.newest(user, int(call.params.get("max", 0)))
-    return [line.entry() for line in lines]
+    return call.cluster.tasks.cluster_log.newest(user, int(call.params.get("max", 0)))
 
 
 def _own_or(call: Call, upid: Upid, privilege: str) -> None:
@@ -189,7 +176,7 @@ def status(call: Call) -> dict[str, Any]:
     "GET",
     f"{_TASK}/log",
     anybody,
-    {"start": _COUNT, "limit": _COUNT, "download": Prop(type="boolean", optional=True)},
+    {"start": _COUNT, "limit": _COUNT, "download": FLAG},
 )
 def log(call: Call) -> Reply:
     """Return a page of a task's log."""

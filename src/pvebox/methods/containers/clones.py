@@ -8,17 +8,15 @@ from typing import Final
 from pvebox.access.rights import require_bridge
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError, PrivilegeError
-from pvebox.api.routes import VMID, Call, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.routes import CONTAINER, VMID, Call, api, having
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.tasks import Task
-from pvebox.guests.clones import CloneOrder, clone, cloned_options, convert, require_convertible, unlock
+from pvebox.guests.clones import CloneOrder, clone, cloned_options, convert, require_convertible
 from pvebox.guests.config import CtConfig, Options
 from pvebox.guests.features import volume_has_feature
 from pvebox.guests.mountpoint import MountPoint, MountType, mount_points
-from pvebox.guests.storage import parse_volume_id
+from pvebox.guests.storage import split_volume_id
 
-_CONTAINER = "/nodes/{node}/lxc/{vmid}"
-_FLAG = Prop(type="boolean", optional=True)
 # Proxmox answers before the conversion is visible, so clients must poll for the result.
 _TEMPLATE_HEAD_START: Final = 0.3
 
@@ -34,7 +32,7 @@ def _may_clone(call: Call) -> None:
 
 @api.method(
     "POST",
-    f"{_CONTAINER}/clone",
+    f"{CONTAINER}/clone",
     _may_clone,
     {
         "newid": VMID,
@@ -43,7 +41,7 @@ def _may_clone(call: Call) -> None:
         "pool": Prop(optional=True, format=formats.poolid),
         "snapname": Prop(optional=True, format=formats.configid, max_length=40),
         "storage": Prop(optional=True, format=formats.storage_id),
-        "full": _FLAG,
+        "full": FLAG,
         "target": Prop(optional=True, format=formats.node),
         "bwlimit": Prop(type="number", optional=True, minimum=0),
     },
@@ -62,7 +60,7 @@ def clone_container(call: Call) -> str:
     try:
         cluster.configs.reserve(target, node, CtConfig(options={"lock": "create"}))
     except ApiError:
-        unlock(cluster, vmid, node)
+        cluster.configs.unlock(vmid, node)
         raise
     running = cluster.runtime.containers.running(vmid)
     try:
@@ -71,7 +69,7 @@ def clone_container(call: Call) -> str:
         if target_node is not None:
             _require_all_shared(call, points, target_node)
     except ApiError:
-        unlock(cluster, vmid, node)
+        cluster.configs.unlock(vmid, node)
         cluster.configs.remove(target)
         raise
     cluster.configs.save(target, node, CtConfig(options={**options, "lock": "create"}))
@@ -87,11 +85,11 @@ def clone_container(call: Call) -> str:
         pool=pool,
         target_node=target_node,
     )
-    return cluster.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
+    return cluster.tasks.start(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
 
 
 def _other_node(call: Call) -> str | None:
-    """Return the node that the clone is to be on, or None if it is the source's."""
+    """Return the target node of the clone, or None if it stays on the source's node."""
     target = call.text("target")
     if target in (None, call.node, "localhost"):
         return None
@@ -119,12 +117,9 @@ def _require_all_shared(call: Call, points: list[MountPoint], target_node: str) 
 
 
 def _lock_source(call: Call) -> CtConfig:
-    cluster, vmid, node = call.cluster, call.vmid, call.node
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with call.cluster.configs.changing(call.vmid, call.node) as config:
         config.require_unlocked()
         config.options["lock"] = "disk"
-        cluster.configs.save(vmid, node, config)
     del config.options["lock"]
     return config
 
@@ -135,9 +130,7 @@ def _plan(call: Call, source: CtConfig, *, running: bool) -> tuple[Options, list
     full = call.flag("full") if call.text("full") is not None else not source.flag("template")
     if call.text("storage") is not None and not full:
         raise OperationError("parameter 'storage' not allowed for linked clones")
-    if snapshot is not None and snapshot not in source.snapshots:
-        raise OperationError(f"snapshot '{snapshot}' does not exist")
-    section = source.snapshots[snapshot] if snapshot is not None else source.options
+    section = source.section(snapshot)
     points = {point.key: point for point in mount_points(section)}
     # Proxmox checks the options in alphabetical order.
     for key in sorted(section):
@@ -152,10 +145,8 @@ def _require_clonable(call: Call, point: MountPoint, *, full: bool, running: boo
     snapshot = call.text("snapname")
     if point.type is not MountType.VOLUME:
         raise OperationError(f"unable to clone mountpoint '{point.key}' (type {point.type})")
-    parts = parse_volume_id(point.volume)
-    if parts is None:
-        raise OperationError(f"unable to parse volume ID '{point.volume}'")
-    call.require(f"/storage/{call.text('storage') or parts[0]}", "Datastore.AllocateSpace")
+    own, _ = split_volume_id(point.volume)
+    call.require(f"/storage/{call.text('storage') or own}", "Datastore.AllocateSpace")
     if full and running and snapshot is None:
         raise OperationError("Full clone of a running container is only possible from a snapshot")
     if not full and not volume_has_feature(call.cluster, "clone", point.volume, snapshot):
@@ -164,9 +155,9 @@ def _require_clonable(call: Call, point: MountPoint, *, full: bool, running: boo
 
 @api.method(
     "POST",
-    f"{_CONTAINER}/template",
+    f"{CONTAINER}/template",
     having("/vms/{vmid}", "VM.Allocate"),
-    {"experimental": _FLAG},
+    {"experimental": FLAG},
 )
 def make_template(call: Call) -> None:
     """Convert a container to a template in a task. As in Proxmox, the answer does not contain the UPID."""
@@ -181,4 +172,4 @@ def make_template(call: Call) -> None:
         with cluster.configs.lock(vmid):
             convert(cluster, vmid, node)
 
-    cluster.start_task(node, "vztemplate", str(vmid), call.user, work)
+    cluster.tasks.start(node, "vztemplate", str(vmid), call.user, work)

@@ -7,18 +7,15 @@ from typing import Any
 
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
-from pvebox.api.routes import Call, anybody, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.routes import AUDIT, CONTAINER, Call, anybody, api, having
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.features import has_feature
 from pvebox.guests.lifecycle import begin_start, destroy, start
 from pvebox.guests.status import container_status
 
-_CONTAINER = "/nodes/{node}/lxc/{vmid}"
-_FLAG = Prop(type="boolean", optional=True)
 _POWER = having("/vms/{vmid}", "VM.PowerMgmt")
-_AUDIT = having("/vms/{vmid}", "VM.Audit")
 
 
 @api.method("GET", "/nodes/{node}/lxc", anybody)
@@ -31,7 +28,7 @@ def listing(call: Call) -> list[dict[str, Any]]:
     ]
 
 
-@api.method("GET", _CONTAINER, anybody)
+@api.method("GET", CONTAINER, anybody)
 def index(call: Call) -> list[dict[str, str]]:
     """Return the names below a container's path."""
     call.cluster.configs.load(call.vmid, call.node)
@@ -42,7 +39,7 @@ def index(call: Call) -> list[dict[str, str]]:
     return [{"subdir": name} for name in names]
 
 
-@api.method("GET", f"{_CONTAINER}/status/current", _AUDIT)
+@api.method("GET", f"{CONTAINER}/status/current", AUDIT)
 def current(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a container."""
     entry = container_status(call.cluster, call.vmid, call.node)
@@ -68,7 +65,7 @@ def _ask_ha(call: Call, verb: str) -> str:
         if cluster.ha.manager is not None:
             cluster.ha.manager.queue(vmid, verb)
 
-    return cluster.start_task(call.node, f"ha{verb}", str(vmid), call.user, work)
+    return cluster.tasks.start(call.node, f"ha{verb}", str(vmid), call.user, work)
 
 
 def _refuse_skiplock(call: Call) -> None:
@@ -76,7 +73,7 @@ def _refuse_skiplock(call: Call) -> None:
         raise ParameterError({"skiplock": "Only root may use this option."})
 
 
-@api.method("POST", f"{_CONTAINER}/status/start", _POWER, {"skiplock": _FLAG, "debug": _FLAG})
+@api.method("POST", f"{CONTAINER}/status/start", _POWER, {"skiplock": FLAG, "debug": FLAG})
 def begin(call: Call) -> str:
     """Start a container in a task."""
     _refuse_skiplock(call)
@@ -88,7 +85,7 @@ def begin(call: Call) -> str:
     return begin_start(call.cluster, call.vmid, call.node, call.user, skip_lock=call.flag("skiplock"))
 
 
-@api.method("POST", f"{_CONTAINER}/status/stop", _POWER, {"skiplock": _FLAG, "overrule-shutdown": _FLAG})
+@api.method("POST", f"{CONTAINER}/status/stop", _POWER, {"skiplock": FLAG, "overrule-shutdown": FLAG})
 def stop(call: Call) -> str:
     """Kill a container in a task."""
     _refuse_skiplock(call)
@@ -108,7 +105,7 @@ def stop(call: Call) -> str:
                 config.require_unlocked()
             cluster.runtime.containers.stop(vmid)
 
-    return cluster.start_task(node, "vzstop", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzstop", str(vmid), call.user, work)
 
 
 def _abort_shutdowns(cluster: Cluster, vmid: int, task: Task) -> None:
@@ -123,9 +120,9 @@ def _abort_shutdowns(cluster: Cluster, vmid: int, task: Task) -> None:
 
 @api.method(
     "POST",
-    f"{_CONTAINER}/status/shutdown",
+    f"{CONTAINER}/status/shutdown",
     _POWER,
-    {"timeout": Prop(type="integer", minimum=0, optional=True), "forceStop": _FLAG},
+    {"timeout": Prop(type="integer", minimum=0, optional=True), "forceStop": FLAG},
 )
 def shutdown(call: Call) -> str:
     """Shut a container down in a task."""
@@ -146,12 +143,12 @@ def shutdown(call: Call) -> str:
                     raise OperationError("container did not stop")
                 cluster.runtime.containers.stop(vmid)
 
-    return cluster.start_task(node, "vzshutdown", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzshutdown", str(vmid), call.user, work)
 
 
 @api.method(
     "POST",
-    f"{_CONTAINER}/status/reboot",
+    f"{CONTAINER}/status/reboot",
     _POWER,
     {"timeout": Prop(type="integer", minimum=0, optional=True)},
 )
@@ -171,16 +168,16 @@ def reboot(call: Call) -> str:
                 cluster.runtime.containers.stop(vmid)
             start(cluster, vmid, node, cluster.configs.load(vmid, node), task.say)
 
-    return cluster.start_task(node, "vzreboot", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzreboot", str(vmid), call.user, work)
 
 
-@api.method("POST", f"{_CONTAINER}/status/suspend", _POWER)
+@api.method("POST", f"{CONTAINER}/status/suspend", _POWER)
 def suspend(call: Call) -> str:
     """Start a task that fails: checkpoints need criu, which Proxmox does not ship."""
     return _checkpoint(call, "vzsuspend", f"lxc-checkpoint -n {call.vmid} -s -D /var/lib/vz/dump")
 
 
-@api.method("POST", f"{_CONTAINER}/status/resume", _POWER)
+@api.method("POST", f"{CONTAINER}/status/resume", _POWER)
 def resume(call: Call) -> str:
     """Start a task that fails, as suspend does."""
     return _checkpoint(call, "vzresume", f"lxc-checkpoint -n {call.vmid} -r --foreground -D /var/lib/vz/dump")
@@ -200,14 +197,14 @@ def _checkpoint(call: Call, type_: str, command: str) -> str:
                 cluster.configs.load(vmid, node).require_unlocked()
         raise OperationError(f"command '{command}' failed: exit code 1")
 
-    return cluster.start_task(node, type_, str(vmid), call.user, work)
+    return cluster.tasks.start(node, type_, str(vmid), call.user, work)
 
 
 @api.method(
     "DELETE",
-    _CONTAINER,
+    CONTAINER,
     having("/vms/{vmid}", "VM.Allocate"),
-    {"force": _FLAG, "purge": _FLAG, "destroy-unreferenced-disks": _FLAG},
+    {"force": FLAG, "purge": FLAG, "destroy-unreferenced-disks": FLAG},
 )
 def remove(call: Call) -> str:
     """Destroy a container in a task."""
@@ -242,10 +239,10 @@ def remove(call: Call) -> str:
                     cluster.ha.remove_resource(sid)
                     task.say(f"NOTE: removed CT {vmid} from HA resource configuration.")
 
-    return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzdestroy", str(vmid), call.user, work)
 
 
-@api.method("GET", f"{_CONTAINER}/interfaces", _AUDIT)
+@api.method("GET", f"{CONTAINER}/interfaces", AUDIT)
 def interfaces(call: Call) -> list[dict[str, Any]] | None:
     """Return the network interfaces of a running container."""
     cluster, vmid = call.cluster, call.vmid
@@ -271,8 +268,8 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
 
 @api.method(
     "GET",
-    f"{_CONTAINER}/feature",
-    _AUDIT,
+    f"{CONTAINER}/feature",
+    AUDIT,
     {
         "feature": Prop(enum=("snapshot", "clone", "copy")),
         "snapname": Prop(optional=True, format=formats.configid, max_length=40),
@@ -282,19 +279,17 @@ def feature(call: Call) -> dict[str, int]:
     """Return whether a container, or a snapshot of it, can be snapshotted, cloned or copied."""
     config = call.cluster.configs.load(call.vmid, call.node)
     snapshot = call.text("snapname")
-    if snapshot is not None and snapshot not in config.snapshots:
-        raise OperationError(f"snapshot '{snapshot}' does not exist")
-    section = config.options if snapshot is None else config.snapshots[snapshot]
-    return {"hasFeature": int(has_feature(call.cluster, str(call.params["feature"]), section, snapshot))}
+    has = has_feature(call.cluster, str(call.params["feature"]), config.section(snapshot), snapshot)
+    return {"hasFeature": int(has)}
 
 
-@api.method("GET", f"{_CONTAINER}/firewall/options", _AUDIT)
+@api.method("GET", f"{CONTAINER}/firewall/options", AUDIT)
 def firewall_options(call: Call) -> dict[str, str]:
     """Return no options, only the digest of an empty file."""
     return {"digest": hashlib.sha1(b"", usedforsecurity=False).hexdigest()}
 
 
-@api.method("GET", f"{_CONTAINER}/firewall/rules", _AUDIT)
+@api.method("GET", f"{CONTAINER}/firewall/rules", AUDIT)
 def firewall_rules(call: Call) -> list[dict[str, Any]]:
     """Return no rules."""
     return []

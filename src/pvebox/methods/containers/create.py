@@ -9,18 +9,17 @@ from pvebox.access.rights import require_config_rights
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError, PrivilegeError
 from pvebox.api.routes import STORAGE, Call, anybody, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.backups.restore import RestoreOptions, lock_replaced, restore
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig
 from pvebox.guests.disks import check_volume_access
-from pvebox.guests.lifecycle import CreateOrder, create, initial_config
-from pvebox.guests.mountpoint import MountType, is_bare_number, mount_points
+from pvebox.guests.lifecycle import CreateOrder, create
+from pvebox.guests.mountpoint import is_bare_number, volumes_of
 from pvebox.guests.options import SETTABLE
-from pvebox.guests.storage import parse_volume_id
+from pvebox.guests.storage import split_volume_id
 from pvebox.runtime.contract import Archive
 
-_FLAG = Prop(type="boolean", optional=True)
 _KEY_TYPES = re.compile(
     r"(ssh-(rsa|dss|ed25519)|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)"
     r"\s+[A-Za-z0-9+/]+={0,2}(\s.*)?"
@@ -32,15 +31,15 @@ PROPERTIES = {
     "ostemplate": Prop(max_length=255),
     "password": Prop(optional=True, min_length=5),
     "storage": Prop(optional=True, format=STORAGE.format),
-    "force": _FLAG,
-    "restore": _FLAG,
+    "force": FLAG,
+    "restore": FLAG,
     "unique": Prop(type="boolean", optional=True, requires="restore"),
     "pool": Prop(optional=True, format=formats.poolid),
-    "ignore-unpack-errors": _FLAG,
+    "ignore-unpack-errors": FLAG,
     "ssh-public-keys": Prop(optional=True),
     "bwlimit": Prop(type="number", optional=True, minimum=0),
-    "start": _FLAG,
-    "ha-managed": _FLAG,
+    "start": FLAG,
+    "ha-managed": FLAG,
 }
 _OWN = frozenset(PROPERTIES) - frozenset(SETTABLE) | {"node"}
 
@@ -98,7 +97,7 @@ def create_container(call: Call) -> str:
         start=call.flag("start"),
     )
     if replaces is None:
-        cluster.configs.reserve(vmid, node, initial_config())
+        cluster.configs.reserve(vmid, node, CtConfig(options={"lock": "create"}))
     else:
         lock_replaced(cluster, vmid, node)
     recovery = RestoreOptions(
@@ -119,7 +118,7 @@ def create_container(call: Call) -> str:
             task.say("Add as HA resource")
             cluster.ha.put_resource(f"ct:{vmid}", {"type": "ct", "state": "started" if order.start else "stopped"})
 
-    return cluster.start_task(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
 
 
 def _require_allocation(call: Call, pool: str | None, replaces: CtConfig | None, unprivileged: bool | None) -> None:
@@ -154,13 +153,8 @@ def _wanted_mounts(call: Call, options: dict[str, Any]) -> dict[str, str]:
     if not mounts:
         _require_usable(call, default)
         return {"rootfs": f"{default}:4"}
-    for point in mount_points(mounts):
-        if point.type is not MountType.VOLUME:
-            continue
-        parts = parse_volume_id(point.volume)
-        if parts is None:
-            raise OperationError(f"unable to parse volume ID '{point.volume}'")
-        _require_usable(call, parts[0])
+    for volid in volumes_of(mounts):
+        _require_usable(call, split_volume_id(volid)[0])
     return mounts
 
 

@@ -7,18 +7,17 @@ from typing import Any, Final
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
 from pvebox.api.routes import NODE, Call, api, having
-from pvebox.api.schema import FormatError, Prop
+from pvebox.api.schema import FLAG, FormatError, Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.migrations import MigrateOrder, Migration, StorageMap
 
 _MIGRATE: Final = "/nodes/{node}/lxc/{vmid}/migrate"
 _MAY: Final = having("/vms/{vmid}", "VM.Migrate")
-_FLAG: Final = Prop(type="boolean", optional=True)
 
 
 @api.method("GET", _MIGRATE, _MAY, {"target": Prop(optional=True, format=formats.node)})
 def preconditions(call: Call) -> dict[str, Any]:
-    """Return the nodes to which a container may go. As in Proxmox, its volumes are not looked at."""
+    """Return the nodes that a container can be migrated to. As in Proxmox, its volumes are not checked."""
     cluster, vmid = call.cluster, call.vmid
     cluster.members.require_quorum()
     cluster.configs.load(vmid, call.node).require_unlocked()
@@ -47,8 +46,8 @@ def _check_pair(text: str) -> None:
     {
         "target": NODE,
         "target-storage": Prop(optional=True, format=formats.list_of(_check_pair)),
-        "online": _FLAG,
-        "restart": _FLAG,
+        "online": FLAG,
+        "restart": FLAG,
         "timeout": Prop(type="integer", optional=True),
         "bwlimit": Prop(type="number", optional=True, minimum=0),
     },
@@ -68,7 +67,7 @@ def migrate(call: Call) -> str:
     storages = _storage_map(call, target)
     if cluster.ha.manages(vmid):
         said = f"Requesting HA migration for CT {vmid} to node {target}"
-        return cluster.start_task(node, "hamigrate", str(vmid), call.user, lambda task: task.say(said))
+        return cluster.tasks.start(node, "hamigrate", str(vmid), call.user, lambda task: task.say(said))
     timeout = int(call.params.get("timeout", 180))
     order = MigrateOrder(vmid, node, target, storages, online=online, restart=restart, timeout=timeout)
 
@@ -76,7 +75,7 @@ def migrate(call: Call) -> str:
         with cluster.configs.migration_lock(vmid, task.say), cluster.configs.lock(vmid, task.say):
             Migration(cluster, order, task).run()
 
-    return cluster.start_task(node, "vzmigrate", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzmigrate", str(vmid), call.user, work)
 
 
 def _storage_map(call: Call, target: str) -> StorageMap:

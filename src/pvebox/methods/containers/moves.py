@@ -5,7 +5,7 @@ from __future__ import annotations
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError, ParameterError
 from pvebox.api.routes import DIGEST, VMID, Call, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.cluster import Cluster
 from pvebox.cluster.tasks import Task
 from pvebox.guests.change import update
@@ -30,7 +30,7 @@ _KEYS = (*MOUNT_KEYS, *UNUSED_KEYS)
         "target-vmid": Prop(type="integer", optional=True, format=VMID.format),
         "target-volume": Prop(optional=True, enum=_KEYS),
         "storage": Prop(optional=True, format=formats.storage_id),
-        "delete": Prop(type="boolean", optional=True),
+        "delete": FLAG,
         "digest": DIGEST,
         "target-digest": DIGEST,
         "bwlimit": Prop(type="number", optional=True, minimum=0),
@@ -78,7 +78,7 @@ def _reassign(call: Call, target: int) -> str:
             task.say(f"target container '{target}' updated with '{target_key}'")
 
     name = f"{vmid}-{key}>{target}-{target_key}"
-    return cluster.start_task(node, "move_volume", name, call.user, work)
+    return cluster.tasks.start(node, "move_volume", name, call.user, work)
 
 
 def _rename(cluster: Cluster, node: str, point: MountPoint, target: int, task: Task) -> MountPoint:
@@ -143,8 +143,7 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
     cluster, vmid, node, key = call.cluster, call.vmid, call.node, str(call.params["volume"])
     call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
     delete = call.flag("delete")
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with cluster.configs.changing(vmid, node) as config:
         config.require_unlocked()
         if cluster.runtime.containers.running(vmid):
             raise OperationError("cannot move volumes of a running container")
@@ -155,19 +154,15 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
             raise OperationError("you can't move a volume with snapshots and delete the source")
         require_same_digest(config, call.text("digest"))
         config.options["lock"] = "disk"
-        cluster.configs.save(vmid, node, config)
 
     def work(task: Task) -> None:
         cluster.tasks.note(task, f"move volume CT {vmid}: move --volume {key} --storage {storage_id}")
         try:
             _copy_over(cluster, vmid, node, cluster.storage(storage_id), point, task, delete=delete)
         finally:
-            with cluster.configs.lock(vmid):
-                fresh = cluster.configs.load(vmid, node)
-                fresh.options.pop("lock", None)
-                cluster.configs.save(vmid, node, fresh)
+            cluster.configs.unlock(vmid, node)
 
-    return cluster.start_task(node, "move_volume", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "move_volume", str(vmid), call.user, work)
 
 
 def _copy_over(
@@ -180,19 +175,15 @@ def _copy_over(
         name = storage.base_name(name)
         cluster.runtime.volumes.rename(target, name)
     copied = cluster.runtime.volumes.get(cluster.place(storage, node, name))
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with cluster.configs.changing(vmid, node) as config:
         config.options[point.key] = str(point.on(f"{storage.id}:{name}", copied.size if copied else None))
         if not delete:
             add_unused(config.options, point.volume)
-        cluster.configs.save(vmid, node, config)
     if delete:
         try:
-            # As in Proxmox, without a check of who owns the volume.
+            # As in Proxmox, the owner of the volume is not checked.
             free(cluster, source, task.say)
         except ApiError as error:
             task.say(error.text)
-            with cluster.configs.lock(vmid):
-                config = cluster.configs.load(vmid, node)
+            with cluster.configs.changing(vmid, node) as config:
                 add_unused(config.options, point.volume)
-                cluster.configs.save(vmid, node, config)

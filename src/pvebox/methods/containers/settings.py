@@ -7,14 +7,12 @@ from typing import Any
 from pvebox.access.rights import require_config_rights
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
-from pvebox.api.routes import DIGEST, Call, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.routes import AUDIT, CONTAINER, DIGEST, Call, api, having
+from pvebox.api.schema import FLAG, Prop
 from pvebox.guests.change import update
 from pvebox.guests.config import CtConfig
 from pvebox.guests.options import SETTABLE
 
-_CONTAINER = "/nodes/{node}/lxc/{vmid}"
-_AUDIT = having("/vms/{vmid}", "VM.Audit")
 _ANY_CONFIG = having(
     "/vms/{vmid}",
     "VM.Config.Disk",
@@ -29,10 +27,10 @@ _KEYS = formats.list_of(formats.configid)
 
 @api.method(
     "GET",
-    f"{_CONTAINER}/config",
-    _AUDIT,
+    f"{CONTAINER}/config",
+    AUDIT,
     {
-        "current": Prop(type="boolean", optional=True),
+        "current": FLAG,
         "snapshot": Prop(optional=True, format=formats.configid, max_length=40),
     },
 )
@@ -43,17 +41,11 @@ def read(call: Call) -> dict[str, Any]:
         both = "cannot use 'snapshot' parameter with 'current'"
         raise ParameterError({"snapshot": both, "current": both})
     config = call.cluster.configs.load(call.vmid, call.node)
-    shown = _current(config, pending=not call.flag("current")) if snapshot is None else _snapshot(config, snapshot)
+    shown = _current(config, pending=not call.flag("current")) if snapshot is None else dict(config.section(snapshot))
     if not call.allows(f"/vms/{call.vmid}", "VM.Config.Options"):
         shown.pop("env", None)
     shown["digest"] = config.digest
     return shown
-
-
-def _snapshot(config: CtConfig, name: str) -> dict[str, Any]:
-    if name not in config.snapshots:
-        raise OperationError(f"snapshot '{name}' does not exist")
-    return dict(config.snapshots[name])
 
 
 def _current(config: CtConfig, *, pending: bool) -> dict[str, Any]:
@@ -67,7 +59,7 @@ def _current(config: CtConfig, *, pending: bool) -> dict[str, Any]:
     return shown
 
 
-@api.method("GET", f"{_CONTAINER}/pending", _AUDIT)
+@api.method("GET", f"{CONTAINER}/pending", AUDIT)
 def pending(call: Call) -> list[dict[str, Any]]:
     """Return each option with its value, its pending value and its pending deletion."""
     config = call.cluster.configs.load(call.vmid, call.node)
@@ -87,7 +79,7 @@ def pending(call: Call) -> list[dict[str, Any]]:
 
 @api.method(
     "PUT",
-    f"{_CONTAINER}/config",
+    f"{CONTAINER}/config",
     _ANY_CONFIG,
     {
         **SETTABLE,

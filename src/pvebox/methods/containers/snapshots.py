@@ -7,36 +7,29 @@ from typing import Any
 
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
-from pvebox.api.routes import Call, anybody, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.routes import AUDIT, CONTAINER, Call, anybody, api, having
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.lifecycle import begin_start
 from pvebox.guests.snapshots import Snapshot
 
-_SNAPSHOTS = "/nodes/{node}/lxc/{vmid}/snapshot"
+_SNAPSHOTS = f"{CONTAINER}/snapshot"
 _ONE = f"{_SNAPSHOTS}/{{snapname}}"
 _NAME = Prop(format=formats.configid, max_length=40)
-_FLAG = Prop(type="boolean", optional=True)
-_AUDIT = having("/vms/{vmid}", "VM.Audit")
 _SNAPSHOT = having("/vms/{vmid}", "VM.Snapshot")
 _READ = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit", any_of=True)
 _ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=True)
 
 
-@api.method("GET", _SNAPSHOTS, _AUDIT)
+@api.method("GET", _SNAPSHOTS, AUDIT)
 def listing(call: Call) -> list[dict[str, Any]]:
     """Return the snapshots of a container, and its current state as the last entry."""
     cluster, vmid = call.cluster, call.vmid
     config = cluster.configs.load(vmid, call.node)
     found = []
     for name, section in sorted(config.snapshots.items()):
-        entry: dict[str, Any] = {"name": name, "snaptime": section.get("snaptime", 0)}
-        entry["description"] = section.get("description", "")
-        if "parent" in section:
-            entry["parent"] = section["parent"]
-        if "snapstate" in section:
-            entry["snapstate"] = section["snapstate"]
-        found.append(entry)
+        entry = {"name": name, "snaptime": section.get("snaptime", 0), "description": section.get("description", "")}
+        found.append(entry | {key: section[key] for key in ("parent", "snapstate") if key in section})
     current: dict[str, Any] = {
         "name": "current",
         "description": "You are here!",
@@ -60,7 +53,7 @@ def take(call: Call) -> str:
         cluster.tasks.note(task, f"snapshot container {vmid}: {name}")
         Snapshot(cluster, vmid, node, name, task.say).take(description)
 
-    return cluster.start_task(node, "vzsnapshot", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzsnapshot", str(vmid), call.user, work)
 
 
 @api.method("GET", _ONE, anybody, {"snapname": _NAME})
@@ -69,14 +62,14 @@ def index(call: Call) -> list[dict[str, str]]:
     return [{"cmd": "rollback"}, {"cmd": "config"}]
 
 
-@api.method("DELETE", _ONE, _SNAPSHOT, {"snapname": _NAME, "force": _FLAG})
+@api.method("DELETE", _ONE, _SNAPSHOT, {"snapname": _NAME, "force": FLAG})
 def delete(call: Call) -> str:
     """Delete a snapshot in a task."""
     cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
     force = call.flag("force")
 
     def work(task: Task) -> None:
-        # Keeps replication, which makes snapshots of its own, and migration away.
+        # The lock excludes migration, and replication, which also makes snapshots.
         with contextlib.ExitStack() as stack:
             if not force:
                 try:
@@ -87,36 +80,27 @@ def delete(call: Call) -> str:
             cluster.tasks.note(task, f"delete snapshot VM {vmid}: {name}")
             Snapshot(cluster, vmid, node, name, task.say).delete(force=force)
 
-    return cluster.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzdelsnapshot", str(vmid), call.user, work)
 
 
 @api.method("GET", f"{_ONE}/config", _READ, {"snapname": _NAME})
 def config(call: Call) -> dict[str, Any]:
     """Return the config in a snapshot."""
-    name = str(call.params["snapname"])
-    section = call.cluster.configs.load(call.vmid, call.node).snapshots.get(name)
-    if section is None:
-        raise OperationError(f"snapshot '{name}' does not exist")
-    return dict(section)
+    return dict(call.cluster.configs.load(call.vmid, call.node).section(str(call.params["snapname"])))
 
 
 @api.method("PUT", f"{_ONE}/config", _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
 def describe(call: Call) -> None:
     """Change a snapshot's description."""
-    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
     description = call.text("description")
     if description is None:
         return
-    with cluster.configs.lock(vmid):
-        config = cluster.configs.load(vmid, node)
+    with call.cluster.configs.changing(call.vmid, call.node) as config:
         config.require_unlocked()
-        if name not in config.snapshots:
-            raise OperationError(f"snapshot '{name}' does not exist")
-        config.snapshots[name]["description"] = description
-        cluster.configs.save(vmid, node, config)
+        config.section(str(call.params["snapname"]))["description"] = description
 
 
-@api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": _FLAG})
+@api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": FLAG})
 def roll_back(call: Call) -> str:
     """Roll back to a snapshot in a task."""
     cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
@@ -129,4 +113,4 @@ def roll_back(call: Call) -> str:
             if start_after:
                 begin_start(cluster, vmid, node, user)
 
-    return cluster.start_task(node, "vzrollback", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "vzrollback", str(vmid), call.user, work)

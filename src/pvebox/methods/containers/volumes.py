@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from pvebox.api import formats
 from pvebox.api.errors import OperationError
 from pvebox.api.formats import format_size
-from pvebox.api.routes import DIGEST, Call, api, having
+from pvebox.api.routes import CONTAINER, DIGEST, Call, api, having
 from pvebox.api.schema import Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.config import CtConfig
-from pvebox.guests.disks import parse_existing
-from pvebox.guests.mountpoint import MountPoint
+from pvebox.guests.mountpoint import MountPoint, parse
 from pvebox.guests.options import MOUNT_KEYS
 from pvebox.methods.containers.settings import require_same_digest
 from pvebox.runtime.contract import VolumeRef
 
-_CONTAINER = "/nodes/{node}/lxc/{vmid}"
-
 
 @api.method(
     "PUT",
-    f"{_CONTAINER}/resize",
+    f"{CONTAINER}/resize",
     having("/vms/{vmid}", "VM.Config.Disk"),
     {
         "disk": Prop(enum=MOUNT_KEYS),
@@ -50,7 +47,7 @@ def resize(call: Call) -> str:
             growth.config.options[key] = str(growth.point.on(growth.point.volume, growth.wanted))
             cluster.configs.save(vmid, node, growth.config)
 
-    return cluster.start_task(node, "resize", str(vmid), call.user, work)
+    return cluster.tasks.start(node, "resize", str(vmid), call.user, work)
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ class _Growth:
 
 
 def _checked(call: Call) -> _Growth:
-    """Return what a resize will do. Raise if it is not possible."""
+    """Return the volume of a resize and its new size. Raise if the resize is not possible."""
     cluster, vmid, node = call.cluster, call.vmid, call.node
     asked = str(call.params["size"])
     config = cluster.configs.load(vmid, node)
@@ -75,7 +72,9 @@ def _checked(call: Call) -> _Growth:
         # Proxmox checks the parameter `disk` like an unknown config option, which needs this privilege.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
     require_same_digest(config, call.text("digest"))
-    point = parse_existing(str(call.params["disk"]), config)
+    key = str(call.params["disk"])
+    # If the key is not set, the error is about the format of its value.
+    point = parse(key, config.text(key) or "")
     storage, ref = cluster.locate(point.volume, node)
     owner = storage.parse(ref.name).owner
     if owner != vmid:

@@ -1,26 +1,26 @@
-"""API methods: back up containers (vzdump), and read the config in a backup."""
+"""API methods: back up containers (vzdump), prune backups, and read from a backup."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-from pvebox.access.accounts import ROOT
+from pvebox.access.accounts import ROOT, existing
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError
-from pvebox.api.routes import Call, anybody, api
-from pvebox.api.schema import Prop, parse_property_string
-from pvebox.backups import keeping
-from pvebox.backups.order import DEFAULT_STORAGE, JobOrder
-from pvebox.backups.prune import RETENTION, Retention, parse_retention, print_retention
+from pvebox.api.routes import Call, anybody, api, having
+from pvebox.api.schema import FLAG, Prop, Properties, parse_property_string
+from pvebox.backups import prune
+from pvebox.backups.order import DEFAULT_STORAGE, JobOrder, require_valid_template
+from pvebox.backups.prune import Retention, parse_retention, print_retention
 from pvebox.backups.vzdump import run_job, storage_for_backups
 from pvebox.cluster.tasks import Task
 from pvebox.guests.disks import check_volume_access
 from pvebox.guests.storage import parse_volume_id
 
 _VZDUMP: Final = "/nodes/{node}/vzdump"
+_STORAGE: Final = "/nodes/{node}/storage/{storage}"
 _SUFFIXES: Final = {"0": ".tar", "1": ".tar.lzo", "gzip": ".tar.gz", "lzo": ".tar.lzo", "zstd": ".tar.zst"}
-_FLAG = Prop(type="boolean", optional=True)
 _TEXT = Prop(optional=True)
 _INTEGER = Prop(type="integer", optional=True)
 _NUMBER = Prop(type="integer", optional=True, minimum=0)
@@ -33,9 +33,9 @@ _PERFORMANCE: Final = {
     "max-workers": Prop(type="integer", optional=True, minimum=1, maximum=256),
     "pbs-entries-max": Prop(type="integer", optional=True, minimum=1),
 }
-_PARAMETERS: Final = {
+VZDUMP_PARAMETERS: Final[Properties] = {
     "vmid": _VMIDS,
-    "all": _FLAG,
+    "all": FLAG,
     "bwlimit": _NUMBER,
     "compress": Prop(optional=True, enum=tuple(_SUFFIXES)),
     "dumpdir": _TEXT,
@@ -55,24 +55,30 @@ _PARAMETERS: Final = {
     "pigz": _INTEGER,
     "pool": _TEXT,
     "protected": Prop(type="boolean", optional=True, requires="storage"),
-    "prune-backups": RETENTION,
-    "quiet": _FLAG,
-    "remove": _FLAG,
+    "prune-backups": prune.RETENTION,
+    "quiet": FLAG,
+    "remove": FLAG,
     "script": _TEXT,
-    "stdexcludes": _FLAG,
-    "stdout": _FLAG,
-    "stop": _FLAG,
+    "stdexcludes": FLAG,
+    "stdout": FLAG,
+    "stop": FLAG,
     "stopwait": _NUMBER,
     "storage": Prop(optional=True, format=formats.storage_id),
     "tmpdir": _TEXT,
     "zstd": _INTEGER,
 }
+_PRUNE_PARAMETERS: Final = {
+    "prune-backups": prune.RETENTION,
+    "type": Prop(optional=True, enum=("qemu", "lxc")),
+    "vmid": Prop(type="integer", optional=True, format=formats.vmid),
+}
+_FILE: Final = {"volume": Prop(), "filepath": Prop()}
 _ROOT_ONLY: Final = ("tmpdir", "dumpdir", "script", "job-id")
 _TUNING: Final = ("bwlimit", "ionice", "performance")
 _PLAIN_WORD = re.compile(r"[\w!%+,\-./:@^]+", re.ASCII)
 
 
-@api.method("POST", _VZDUMP, anybody, _PARAMETERS)
+@api.method("POST", _VZDUMP, anybody, VZDUMP_PARAMETERS)
 def vzdump(call: Call) -> str:
     """Back up containers in a task, and return its UPID, or `OK` if no guest is on this node."""
     cluster, node = call.cluster, call.node
@@ -93,7 +99,7 @@ def vzdump(call: Call) -> str:
     def work(task: Task) -> None:
         run_job(cluster, order, task)
 
-    return cluster.start_task(node, "vzdump", str(vmids[0]) if len(vmids) == 1 else "", call.user, work)
+    return cluster.tasks.start(node, "vzdump", str(vmids[0]) if len(vmids) == 1 else "", call.user, work)
 
 
 def _storage(call: Call) -> str:
@@ -124,7 +130,7 @@ def _require_consistent(call: Call) -> None:
                 raise ParameterError({key: "option conflicts with option 'vmid'"})
     template = call.text("notes-template")
     if template:
-        keeping.require_valid(template)
+        require_valid_template(template)
     if call.text("exclude") is not None and not call.text("pool"):
         call.params["all"] = "1"
     if not (call.flag("all") or call.flag("stop") or call.text("pool") or call.text("vmid")):
@@ -132,12 +138,10 @@ def _require_consistent(call: Call) -> None:
 
 
 def _guests(call: Call) -> list[int]:
-    """Return the guests to back up: those of this node, and the listed ones that do not exist."""
+    """Return the guests to back up: the guests of this node, and listed guests that do not exist."""
     cluster, pool, listed = call.cluster, call.text("pool"), call.text("vmid")
     if pool:
-        if pool not in cluster.access.pools:
-            raise OperationError(f"pool '{pool}' does not exist")
-        vmids = [vmid for vmid in cluster.access.pools[pool].vmids if cluster.configs.exists(vmid)]
+        vmids = [vmid for vmid in existing(cluster.access.pools, "pool", pool).vmids if cluster.configs.exists(vmid)]
     elif listed:
         vmids = [int(vmid) for vmid in formats.split_list(listed)]
     elif call.flag("all"):
@@ -152,9 +156,6 @@ def _order(call: Call, vmids: list[int]) -> JobOrder:
     def number(key: str, default: int) -> int:
         return int(call.params.get(key, default))
 
-    def flag(key: str, default: str) -> bool:
-        return str(call.params.get(key, default)) == "1"
-
     return JobOrder(
         node=call.node,
         user=call.user,
@@ -168,12 +169,12 @@ def _order(call: Call, vmids: list[int]) -> JobOrder:
         stop_minutes=number("stopwait", 10),
         ionice=number("ionice", 7),
         bwlimit=number("bwlimit", 0),
-        remove=flag("remove", "1"),
+        remove=call.flag("remove", default=True),
         retention=_retention(call),
         notes_template=call.text("notes-template") or "",
         protected=call.flag("protected"),
         exclude=_list(call.params.get("exclude-path", "")),
-        standard_excludes=flag("stdexcludes", "1"),
+        standard_excludes=call.flag("stdexcludes", default=True),
     )
 
 
@@ -223,9 +224,6 @@ def extract_config(call: Call) -> str:
     """Return the text of the config in a backup."""
     cluster, volid = call.cluster, str(call.params["volume"])
     check_volume_access(call, -1, volid, None)
-    parts = parse_volume_id(volid)
-    if parts is None:
-        raise OperationError(f"unable to parse volume ID '{volid}'")
     storage, ref = cluster.locate(volid, call.node)
     owner = storage.parse(ref.name).owner
     call.require(f"/vms/{owner or ''}", "VM.Backup")
@@ -237,3 +235,57 @@ def extract_config(call: Call) -> str:
     if text is None:
         raise OperationError("ERROR: archive contains no configuration file")
     return text
+
+
+@api.method(
+    "GET",
+    f"{_STORAGE}/prunebackups",
+    having("/storage/{storage}", "Datastore.Audit", "Datastore.AllocateSpace", any_of=True),
+    _PRUNE_PARAMETERS,
+)
+def preview(call: Call) -> list[dict[str, Any]]:
+    """Return the backups of a storage and whether pruning would keep or remove them."""
+    storage = call.cluster.storage(str(call.params["storage"]))
+    keep = prune.retention_for(storage, call.text("prune-backups"))
+    entries = []
+    vmid = call.vmid if "vmid" in call.params else None
+    for entry in prune.marked(call.cluster, call.node, storage, keep, vmid, call.text("type")):
+        backup = entry.backup
+        shown: dict[str, Any] = {"volid": backup.volid, "ctime": backup.ctime, "type": backup.kind, "mark": entry.mark}
+        entries.append(shown if backup.vmid is None else {**shown, "vmid": backup.vmid})
+    return entries
+
+
+@api.method("DELETE", f"{_STORAGE}/prunebackups", anybody, _PRUNE_PARAMETERS)
+def prune_backups(call: Call) -> str:
+    """Prune the backups of a storage, or only the backups of one guest, in a task."""
+    cluster, node, storage_id = call.cluster, call.node, str(call.params["storage"])
+    vmid = call.vmid if "vmid" in call.params else None
+    if vmid is None:
+        call.require(f"/storage/{storage_id}", "Datastore.Allocate")
+    else:
+        call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
+        call.require(f"/vms/{vmid}", "VM.Backup")
+    text, kind = call.text("prune-backups"), call.text("type")
+
+    def work(task: Task) -> None:
+        storage = cluster.storage(storage_id)
+        prune.prune(cluster, node, storage, prune.retention_for(storage, text), vmid, kind, task.say)
+
+    id_ = storage_id if vmid is None else f"{vmid}@{storage_id}"
+    return cluster.tasks.start(node, "prunebackups", id_, call.user, work)
+
+
+@api.method("GET", f"{_STORAGE}/file-restore/list", anybody, _FILE)
+@api.method("GET", f"{_STORAGE}/file-restore/download", anybody, _FILE)
+def restore_file(call: Call) -> None:
+    """Raise Proxmox's error: only a Proxmox Backup Server can list and restore the files of a backup."""
+    storage_id, volume = str(call.params["storage"]), str(call.params["volume"])
+    parts = parse_volume_id(volume)
+    if parts is not None and parts[0] != storage_id:
+        raise ParameterError({"volume": f"storage ID mismatch ({parts[0]} != {storage_id})."})
+    if parts is None:
+        volume = f"{storage_id}:{volume if volume.startswith('backup/') else f'backup/{volume}'}"
+    call.cluster.storage(storage_id)
+    check_volume_access(call, -1, volume, "backup")
+    raise ParameterError({"storage": "Only PBS storages supported for file-restore."})

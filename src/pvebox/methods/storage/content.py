@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pvebox.api.errors import OperationError, ParameterError
 from pvebox.api.routes import Call, anybody, api
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.backups import files as backupfiles
 from pvebox.cluster.tasks import Task
 from pvebox.guests.disks import check_volume_access, free
@@ -58,7 +58,7 @@ def volume_info(call: Call) -> dict[str, Any]:
     return facts
 
 
-@api.method("PUT", _VOLUME, anybody, {"notes": Prop(optional=True), "protected": Prop(type="boolean", optional=True)})
+@api.method("PUT", _VOLUME, anybody, {"notes": Prop(optional=True), "protected": FLAG})
 def change_volume(call: Call) -> None:
     """Change the notes or the protection of a backup."""
     cluster, node = call.cluster, call.node
@@ -125,7 +125,7 @@ def delete_volume(call: Call) -> str | None:
             backupfiles.remove_beside(cluster, call.node, storage, ref.name)
 
     owner = f"{name.owner}@{storage.id}" if name.owner is not None else storage.id
-    upid = cluster.start_task(call.node, "imgdel", owner, call.user, work)
+    upid = cluster.tasks.start(call.node, "imgdel", owner, call.user, work)
     return _awaited(call, upid, int(call.params.get("delay", 0)))
 
 

@@ -8,13 +8,13 @@ from typing import Any, Final
 from pvebox.api import formats
 from pvebox.api.errors import OperationError, ParameterError, PrivilegeError
 from pvebox.api.routes import NODE, Call, api, having
-from pvebox.api.schema import FormatError, Prop, Properties
+from pvebox.api.schema import FLAG, FormatError, Prop, Properties
 from pvebox.backups import calendar
-from pvebox.methods.storage.storageconfig import KEEP
+from pvebox.backups.prune import RETENTION_PARTS
+from pvebox.methods.storage.backups import VZDUMP_PARAMETERS
 
 _JOB: Final = "/cluster/backup/{id}"
 _ID: Final = Prop(max_length=50)
-_FLAG: Final = Prop(type="boolean", optional=True)
 _ALL_DAYS: Final = "mon,tue,wed,thu,fri,sat,sun"
 _NUMBERS: Final = frozenset({"all", "enabled", "protected", "quiet", "remove", "stdexcludes", "stop", "repeat-missed"})
 
@@ -24,45 +24,19 @@ def _weekday(text: str) -> None:
         raise FormatError(f"invalid day '{text}'\n")
 
 
+# Unlike a backup call, a job names its node, and Proxmox does not check the parts of some options.
 _VZDUMP: Final[Properties] = {
-    "vmid": Prop(optional=True, format=formats.list_of(formats.vmid)),
+    **{key: prop for key, prop in VZDUMP_PARAMETERS.items() if key not in ("job-id", "stdout")},
+    **dict.fromkeys(("exclude-path", "fleecing", "performance"), Prop(optional=True)),
     "node": Prop(optional=True, format=NODE.format),
-    "all": _FLAG,
-    "stdexcludes": _FLAG,
-    "compress": Prop(optional=True, enum=("0", "1", "gzip", "lzo", "zstd")),
-    "pigz": Prop(type="integer", optional=True),
-    "zstd": Prop(type="integer", optional=True),
-    "quiet": _FLAG,
-    "mode": Prop(optional=True, enum=("snapshot", "suspend", "stop")),
-    "exclude": Prop(optional=True, format=formats.list_of(formats.vmid)),
-    "exclude-path": Prop(optional=True),
-    "mailto": Prop(optional=True),
-    "mailnotification": Prop(optional=True, enum=("always", "failure")),
-    "notification-mode": Prop(optional=True, enum=("auto", "legacy-sendmail", "notification-system")),
-    "tmpdir": Prop(optional=True),
-    "dumpdir": Prop(optional=True),
-    "script": Prop(optional=True),
-    "storage": Prop(optional=True, format=formats.storage_id),
-    "stop": _FLAG,
-    "bwlimit": Prop(type="integer", minimum=0, optional=True),
-    "ionice": Prop(type="integer", minimum=0, maximum=8, optional=True),
-    "performance": Prop(optional=True),
-    "fleecing": Prop(optional=True),
-    "lockwait": Prop(type="integer", minimum=0, optional=True),
-    "stopwait": Prop(type="integer", minimum=0, optional=True),
-    "prune-backups": Prop(optional=True, format=KEEP),
-    "remove": _FLAG,
-    "pool": Prop(optional=True),
-    "notes-template": Prop(optional=True, max_length=1024, requires="storage"),
-    "protected": Prop(type="boolean", optional=True, requires="storage"),
-    "pbs-change-detection-mode": Prop(optional=True, enum=("legacy", "data", "metadata")),
+    "prune-backups": Prop(optional=True, format=RETENTION_PARTS),
 }
 _SCHEDULED: Final[Properties] = {
-    "schedule": Prop(optional=True, format=calendar.calendar_event, max_length=128),
+    "schedule": Prop(optional=True, format=calendar.parse, max_length=128),
     "starttime": Prop(optional=True, pattern=r"\d{1,2}:\d{1,2}"),
     "dow": Prop(optional=True, format=formats.list_of(_weekday), requires="starttime"),
-    "enabled": _FLAG,
-    "repeat-missed": _FLAG,
+    "enabled": FLAG,
+    "repeat-missed": FLAG,
     "comment": Prop(optional=True, max_length=512),
 }
 _AUDIT: Final = having("/", "Sys.Audit")

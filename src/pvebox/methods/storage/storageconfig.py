@@ -11,7 +11,8 @@ from typing import Any, Final
 from pvebox.api import formats
 from pvebox.api.errors import ApiError, OperationError
 from pvebox.api.routes import STORAGE, Call, anybody, api, having
-from pvebox.api.schema import FormatError, Prop, Properties
+from pvebox.api.schema import FLAG, FormatError, Prop, Properties
+from pvebox.backups.prune import RETENTION_PARTS
 from pvebox.guests.storage import Storage, StorageType, storage_entry, storage_from
 
 # Proxmox's storage types. The sandbox has some of them.
@@ -51,14 +52,13 @@ _OPTIONAL: Final = {
     StorageType.LVM: (*_COMMON, "shared", "saferemove"),
     StorageType.LVM_THIN: _COMMON,
 }
-_FLAG: Final = Prop(type="boolean", optional=True)
 _TEXT: Final = Prop(optional=True)
 _NUMBERS: Final = frozenset(
     {"disable", "shared", "mkdir", "create-base-path", "create-subdirs", "max-protected-backups"}
 )
 # The thin pool of Proxmox's installer.
 _INSTALLED_POOL: Final = ("pve", "data")
-# A volume group that the simulated node has beside that of the installer.
+# A second volume group of the simulated node, beside the installer's.
 _EMPTY_GROUP: Final = "tank"
 
 
@@ -72,34 +72,23 @@ def _absolute_path(text: str) -> None:
         raise FormatError("value does not look like a valid absolute path\n")
 
 
-def _lvm_name(text: str) -> None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9\-_.]*[a-z0-9]", text, re.IGNORECASE | re.ASCII):
-        raise FormatError(f"lvm name '{text}' contains illegal characters\n")
-
-
-KEEP: Final = {
-    "keep-all": _FLAG,
-    **{
-        f"keep-{unit}": Prop(type="integer", minimum=0, optional=True)
-        for unit in ("last", "hourly", "daily", "weekly", "monthly", "yearly")
-    },
-}
+_lvm_name = formats.matching(r"(?i)[a-z0-9][a-z0-9\-_.]*[a-z0-9]", "lvm name '{}' contains illegal characters")
 _CHANGEABLE: Final[Properties] = {
     "nodes": Prop(optional=True, format=formats.list_of(formats.node)),
     "content": Prop(optional=True, format=formats.list_of(_content_type)),
-    "disable": _FLAG,
-    "shared": _FLAG,
+    "disable": FLAG,
+    "shared": FLAG,
     "format": Prop(optional=True, enum=("raw", "qcow2", "subvol", "vmdk")),
-    "prune-backups": Prop(optional=True, format=KEEP),
+    "prune-backups": Prop(optional=True, format=RETENTION_PARTS),
     "max-protected-backups": Prop(type="integer", minimum=-1, optional=True),
     "bwlimit": _TEXT,
     "preallocation": Prop(optional=True, enum=("off", "metadata", "falloc", "full")),
     "content-dirs": _TEXT,
-    "mkdir": _FLAG,
-    "create-base-path": _FLAG,
-    "create-subdirs": _FLAG,
+    "mkdir": FLAG,
+    "create-base-path": FLAG,
+    "create-subdirs": FLAG,
     "is_mountpoint": _TEXT,
-    "snapshot-as-volume-chain": _FLAG,
+    "snapshot-as-volume-chain": FLAG,
 }
 # Settings of the other storage types, which a request may name.
 _OF_OTHER_TYPES: Final = (
@@ -140,7 +129,7 @@ def _described(call: Call, storage: Storage) -> dict[str, Any]:
 
 
 def _digest(storages: Mapping[str, Storage]) -> str:
-    """Return the digest of the storage definitions, which a change may name to exclude other changes."""
+    """Return the digest of the storage definitions. A client sends it with a change to detect other changes."""
     text = json.dumps([storage_entry(storage) for storage in storages.values()])
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 

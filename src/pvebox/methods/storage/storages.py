@@ -1,20 +1,17 @@
-"""API methods: list storages and their content; allocate volumes and download files."""
+"""API methods: list storages and their content; allocate volumes."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from pvebox.api import formats
-from pvebox.api.errors import ApiError, OperationError, ParameterError, PrivilegeError
+from pvebox.api.errors import ApiError, OperationError
 from pvebox.api.routes import Call, anybody, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.backups import files as backupfiles
 from pvebox.backups.files import Backup
-from pvebox.cluster.tasks import Task
-from pvebox.guests.disks import allocate, check_volume_access
-from pvebox.guests.downloads import fetch
+from pvebox.guests.disks import allocate, check_volume_access, silent
 from pvebox.guests.storage import Storage, parse_image_file, require_lvm_name
 
 _STORAGE = "/nodes/{node}/storage/{storage}"
@@ -43,9 +40,9 @@ def _status(call: Call, storage: Storage) -> dict[str, Any]:
     {
         "storage": Prop(optional=True, format=formats.storage_id),
         "content": Prop(optional=True, format=lambda text: None),
-        "enabled": Prop(type="boolean", optional=True),
+        "enabled": FLAG,
         "target": Prop(optional=True, format=formats.node),
-        "format": Prop(type="boolean", optional=True),
+        "format": FLAG,
     },
 )
 def listing(call: Call) -> list[dict[str, Any]]:
@@ -196,55 +193,5 @@ def create_volume(call: Call) -> str:
         ref = cluster.place(storage, node, f"{vmid}/{name}")
         if cluster.runtime.volumes.get(ref) is not None:
             raise OperationError(f"disk image '{storage.device(ref.name)}' already exists")
-    allocate(cluster, storage, ref, size, lambda *lines: None)
+    allocate(cluster, storage, ref, size, silent)
     return f"{storage.id}:{ref.name}"
-
-
-def _may_download(call: Call) -> None:
-    path = f"/storage/{call.params['storage']}"
-    network = call.allows("/", "Sys.Audit", "Sys.Modify") or call.allows(
-        f"/nodes/{call.params['node']}", "Sys.AccessNetwork"
-    )
-    if not call.allows(path, "Datastore.AllocateTemplate") or not network:
-        raise PrivilegeError
-
-
-@api.method(
-    "POST",
-    f"{_STORAGE}/download-url",
-    _may_download,
-    {
-        "content": Prop(enum=("iso", "vztmpl", "import")),
-        "filename": Prop(max_length=255),
-        "url": Prop(pattern=r"https?://.*"),
-        "checksum": Prop(optional=True, requires="checksum-algorithm"),
-        "checksum-algorithm": Prop(
-            optional=True, enum=("md5", "sha1", "sha224", "sha256", "sha384", "sha512"), requires="checksum"
-        ),
-        "compression": Prop(optional=True),
-        "verify-certificates": Prop(type="boolean", optional=True),
-    },
-)
-def download(call: Call) -> str:
-    """Download a template in a task."""
-    cluster, node, url = call.cluster, call.node, str(call.params["url"])
-    storage, content = cluster.storage(str(call.params["storage"])), str(call.params["content"])
-    if content not in storage.content:
-        raise OperationError(f"storage '{storage.id}' is not configured for content-type '{content}'")
-    file = re.sub(r"[^A-Za-z0-9_.\-]", "_", str(call.params["filename"]).rsplit("/", 1)[-1])
-    name = f"{content}/{file}"
-    try:
-        storage.parse(name)
-    except OperationError:
-        raise ParameterError({"filename": "wrong file extension"}) from None
-    algorithm, verify = call.text("checksum-algorithm"), str(call.params.get("verify-certificates", "1")) == "1"
-    checksum = (algorithm, str(call.params["checksum"])) if algorithm is not None else None
-
-    def work(task: Task) -> None:
-        target = cluster.runtime.file(node, storage.id, name)
-        if target is None:
-            cluster.runtime.note_file(node, storage.id, name, 0)
-        else:
-            fetch(url, target, checksum, verify=verify, task=task)
-
-    return cluster.start_task(node, "download", file, call.user, work)

@@ -1,17 +1,18 @@
-"""API methods: templates that a client uploads, or that Proxmox offers."""
+"""API methods: files that a client uploads or a node downloads, and the templates that Proxmox offers."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from contextvars import ContextVar
 from typing import Any, Final
 
-from pvebox.api.errors import OperationError, ParameterError
+from pvebox.api.errors import OperationError, ParameterError, PrivilegeError
 from pvebox.api.routes import STORAGE, Call, anybody, api, having
-from pvebox.api.schema import Prop
+from pvebox.api.schema import FLAG, Prop
 from pvebox.cluster.tasks import Task
 from pvebox.guests.downloads import fetch
-from pvebox.server.uploads import UPLOADED
+from pvebox.guests.storage import Storage
 
 _ENDINGS: Final = {
     "iso": r"\.(iso|img)",
@@ -19,23 +20,26 @@ _ENDINGS: Final = {
     "import": r"\.(ova|qcow2|raw|vmdk)",
 }
 _ALGORITHMS: Final = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512")
+_FILE: Final = {
+    "content": Prop(enum=("iso", "vztmpl", "import")),
+    "filename": Prop(max_length=255),
+    "checksum": Prop(optional=True, requires="checksum-algorithm"),
+    "checksum-algorithm": Prop(optional=True, enum=_ALGORITHMS, requires="checksum"),
+}
+# The file of the current request. A parameter cannot name it, so no request can read another file of this machine.
+UPLOADED: ContextVar[bytes | None] = ContextVar("uploaded", default=None)
 
 
-def file_name(given: str) -> str:
-    """Return the last part of a name, with every unusual character replaced."""
-    return re.sub(r"[^A-Za-z0-9_.\-]", "_", given.rsplit("/", 1)[-1])
+def _file_name(call: Call) -> str:
+    """Return the last part of the file name that a call gives, with every unusual character replaced."""
+    return re.sub(r"[^A-Za-z0-9_.\-]", "_", str(call.params["filename"]).rsplit("/", 1)[-1])
 
 
 @api.method(
     "POST",
     "/nodes/{node}/storage/{storage}/upload",
     having("/storage/{storage}", "Datastore.AllocateTemplate"),
-    {
-        "content": Prop(enum=("iso", "vztmpl", "import")),
-        "filename": Prop(max_length=255),
-        "checksum": Prop(optional=True, requires="checksum-algorithm"),
-        "checksum-algorithm": Prop(optional=True, enum=_ALGORITHMS, requires="checksum"),
-    },
+    _FILE,
 )
 def upload(call: Call) -> str:
     """Store an uploaded file in a task."""
@@ -48,7 +52,7 @@ def upload(call: Call) -> str:
     data = UPLOADED.get()
     if data is None:
         raise OperationError("missing temporary file name")
-    name = file_name(str(call.params["filename"]))
+    name = _file_name(call)
     if not re.fullmatch(rf".+({_ENDINGS[content]})", name, re.IGNORECASE):
         raise ParameterError({"filename": "wrong file extension"})
     if content not in storage.content:
@@ -73,7 +77,7 @@ def upload(call: Call) -> str:
             target.write_bytes(data)
         task.say("finished file import successfully")
 
-    return cluster.start_task(node, "imgcopy", "", call.user, work)
+    return cluster.tasks.start(node, "imgcopy", "", call.user, work)
 
 
 @api.method("GET", "/nodes/{node}/aplinfo", anybody)
@@ -90,19 +94,58 @@ def templates(call: Call) -> list[dict[str, Any]]:
 )
 def download_template(call: Call) -> str:
     """Download a template of the index in a task."""
-    cluster, node, name = call.cluster, call.node, str(call.params["template"])
-    entry = next((entry for entry in cluster.index if entry["template"] == name), None)
+    name = str(call.params["template"])
+    entry = next((entry for entry in call.cluster.index if entry["template"] == name), None)
     if entry is None:
         raise ParameterError({"template": "no such template"})
-    storage = cluster.storage(str(call.params["storage"]))
+    storage = call.cluster.storage(str(call.params["storage"]))
     if "vztmpl" not in storage.content:
         raise OperationError(f"cannot download to storage type '{storage.type}'")
+    checksum = ("sha512", str(entry["sha512sum"]))
+    return _fetched(call, storage, f"vztmpl/{name}", str(entry["location"]), checksum, verify=True)
+
+
+def _may_download(call: Call) -> None:
+    path = f"/storage/{call.params['storage']}"
+    network = call.allows("/", "Sys.Audit", "Sys.Modify") or call.allows(
+        f"/nodes/{call.params['node']}", "Sys.AccessNetwork"
+    )
+    if not call.allows(path, "Datastore.AllocateTemplate") or not network:
+        raise PrivilegeError
+
+
+@api.method(
+    "POST",
+    "/nodes/{node}/storage/{storage}/download-url",
+    _may_download,
+    {**_FILE, "url": Prop(pattern=r"https?://.*"), "compression": Prop(optional=True), "verify-certificates": FLAG},
+)
+def download(call: Call) -> str:
+    """Download a file in a task."""
+    storage, content = call.cluster.storage(str(call.params["storage"])), str(call.params["content"])
+    if content not in storage.content:
+        raise OperationError(f"storage '{storage.id}' is not configured for content-type '{content}'")
+    name = f"{content}/{_file_name(call)}"
+    try:
+        storage.parse(name)
+    except OperationError:
+        raise ParameterError({"filename": "wrong file extension"}) from None
+    algorithm, verify = call.text("checksum-algorithm"), call.flag("verify-certificates", default=True)
+    checksum = (algorithm, str(call.params["checksum"])) if algorithm is not None else None
+    return _fetched(call, storage, name, str(call.params["url"]), checksum, verify=verify)
+
+
+def _fetched(
+    call: Call, storage: Storage, name: str, url: str, checksum: tuple[str, str] | None, *, verify: bool
+) -> str:
+    """Start the task that downloads a file, and return its UPID."""
+    cluster, node = call.cluster, call.node
 
     def work(task: Task) -> None:
-        target = cluster.runtime.file(node, storage.id, f"vztmpl/{name}")
+        target = cluster.runtime.file(node, storage.id, name)
         if target is None:
-            cluster.runtime.note_file(node, storage.id, f"vztmpl/{name}", 0)
+            cluster.runtime.note_file(node, storage.id, name, 0)
         else:
-            fetch(str(entry["location"]), target, ("sha512", str(entry["sha512sum"])), verify=True, task=task)
+            fetch(url, target, checksum, verify=verify, task=task)
 
-    return cluster.start_task(node, "download", name, call.user, work)
+    return cluster.tasks.start(node, "download", name.partition("/")[2], call.user, work)

@@ -31,7 +31,7 @@ class Bridge:
         return str(self.network[1])
 
     def up(self) -> bool:
-        """Create the bridge, its DHCP server and NAT, as far as they are missing. Return whether the bridge is new."""
+        """Create the bridge, its DHCP server and NAT if they are missing. Return whether the bridge is new."""
         name = self.names.bridge
         is_new = not Path(f"/sys/class/net/{name}").exists()
         if is_new:

@@ -72,7 +72,7 @@ def write_resolver(root: ContainerRoot, config: CtConfig, gateway: str) -> None:
     servers = (config.text("nameserver") or "").split()
     search = (config.text("searchdomain") or "").strip()
     if not servers:
-        # A container cannot reach a resolver on the host's loopback, but the one on the bridge.
+        # A container cannot reach a resolver on the host's loopback. It can reach the resolver on the bridge.
         servers = [server for server in _host_nameservers() if not server.startswith("127.")] or [gateway]
     lines = [f"search {search}"] if search else []
     lines += [f"nameserver {server}" for server in servers]

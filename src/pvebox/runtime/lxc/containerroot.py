@@ -13,7 +13,7 @@ from pvebox.api.errors import OperationError
 from pvebox.runtime.confined import descend
 from pvebox.runtime.lxc.names import FIRST_ID
 
-# More than the size of any file that is read here. A container could make such a file larger.
+# No file that is read here is usually so large, but a hostile container can make it larger.
 _LARGEST_FILE: Final = 1 << 20
 
 

@@ -114,8 +114,7 @@ class LxcContainers:
     def start(self, spec: ContainerSpec) -> None:
         """Start a container and return when its init runs."""
         holder = f"ct{spec.vmid}"
-        name = self._names.container(spec.vmid)
-        log = self._names.lxc_path / name / "start.log"
+        log = self._names.lxc_path / self._names.container(spec.vmid) / "start.log"
         try:
             root, entries = self._hold_mounts(spec, holder)
             inside = ContainerRoot(root)
@@ -130,8 +129,7 @@ class LxcContainers:
             log.unlink(missing_ok=True)
             program = shutil.which("lxc-start") or "lxc-start"
             ended = attempt(
-                *(program, "-P", str(self._names.lxc_path), "-n", name, "-d"),
-                *("-o", str(log), "-l", "WARN"),
+                *(program, *self._named(spec.vmid), "-d", "-o", str(log), "-l", "WARN"),
                 environment=_WITHOUT_NEWUIDMAP,
             )
             pid = self._started_pid(spec.vmid, ended.ok)
@@ -157,7 +155,8 @@ class LxcContainers:
             try:
                 with self._trees.source(mount, holder) as (name, source):
                     if not isinstance(mount.source, VolumeRef):
-                        source = self._bind_point(spec.vmid, mount.key)
+                        # LXC needs a source that the container's root can reach.
+                        source = self._names.mounts / ".bind" / f"{spec.vmid}-{mount.key}"
                         source.mkdir(parents=True, exist_ok=True)
                         bind(name, str(source))
             except OSError:
@@ -169,10 +168,6 @@ class LxcContainers:
         if root is None:
             raise OperationError(f"startup for container '{spec.vmid}' failed")
         return root, entries
-
-    def _bind_point(self, vmid: int, key: str) -> Path:
-        """Return where a host directory is mounted first: LXC needs a source that the container's root can reach."""
-        return self._names.mounts / ".bind" / f"{vmid}-{key}"
 
     def _release(self, vmid: int) -> None:
         for point in mounted_below(self._names.mounts / ".bind"):
@@ -260,7 +255,7 @@ class LxcContainers:
             self._images.write_out(f"ct{vmid}")
             yield
         finally:
-            # Also if the freezing failed: some processes may be frozen.
+            # Unfreeze also if the freezing failed: some processes may be frozen.
             ended = attempt("lxc-unfreeze", *self._named(vmid))
             if not ended.ok and self._alive(vmid):
                 raise CommandError(ended)
@@ -306,9 +301,8 @@ class LxcContainers:
 
     def attach_command(self, vmid: int, argv: Sequence[str]) -> list[str]:
         """Return the command that runs a program in a running container with the caller's input and output."""
-        name = self._names.container(vmid)
-        attach = ["lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"]
-        return [*attach, "--set-var", f"PATH={_PATH_IN_CONTAINER}", "--", *argv]
+        path = f"PATH={_PATH_IN_CONTAINER}"
+        return ["lxc-attach", *self._named(vmid), "--clear-env", "--set-var", path, "--", *argv]
 
     def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""
@@ -339,10 +333,9 @@ class LxcContainers:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _init_pid(self, vmid: int) -> int | None:
-        name = self._names.container(vmid)
-        if not (self._names.lxc_path / name / "config").exists():
+        if not (self._names.lxc_path / self._names.container(vmid) / "config").exists():
             return None
-        ended = attempt("lxc-info", "-P", str(self._names.lxc_path), "-n", name, "--pid", "--no-humanize")
+        ended = attempt("lxc-info", *self._named(vmid), "--pid", "--no-humanize")
         text = ended.out.strip()
         return int(text) if ended.ok and text.isdecimal() and int(text) > 0 else None
 

@@ -43,7 +43,7 @@ def has_filesystem(image: Path) -> bool:
 class ImageMounts:
     """The mounts of images.
 
-    `mmp_wait` is how long the mount of an image takes that says it is mounted elsewhere; None leaves it to the kernel.
+    Mounting an image that says it is mounted elsewhere takes `mmp_wait` seconds; None leaves the wait to the kernel.
     """
 
     def __init__(self, names: Names, mmp_wait: float | None) -> None:
@@ -88,14 +88,14 @@ class ImageMounts:
             self._unmount_bases_except(others)
 
     def point_of(self, ref: VolumeRef) -> Path | None:
-        """Return where the image of a volume itself is mounted, which is not where its overlay is, or None."""
+        """Return the mount point of a volume's image, or None. Its overlay has another mount point."""
         for point in (self._names.layer(ref), self._names.mount_point(ref)):
             if is_mounted(point):
                 return point
         return None
 
     def wait_instead_of_kernel(self, image: Path) -> None:
-        """Wait as long as `mmp_wait` says if an image says that it is mounted, so that the kernel does not wait."""
+        """If an image says that it is mounted, wait for `mmp_wait` seconds, so that the kernel does not wait."""
         # An image with a loop device is still mounted somewhere. Only the kernel may touch its mark.
         if self._mmp_wait is not None and not loop_devices_of(image):
             mmp.wait_instead(image, self._mmp_wait)

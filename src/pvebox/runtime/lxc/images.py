@@ -96,7 +96,7 @@ class Images:
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
         """Grow an image, and its filesystem too unless it is mounted and `online` is not set."""
         image = self._names.image(ref)
-        # Without the lock of all volumes, because e2fsck may wait for most of a minute.
+        # The lock of all volumes is not held, because e2fsck may wait for most of a minute.
         with self._mounting_of(ref):
             self._unmount_if_idle(ref)
             os.truncate(image, size)
@@ -156,7 +156,7 @@ class Images:
             self._idle_since.pop(ref, None)
         point = self._names.mount_point(ref)
         try:
-            # Without the lock of all volumes, because the kernel may wait for most of a minute.
+            # The lock of all volumes is not held, because the kernel may wait for most of a minute.
             with self._mounting_of(ref):
                 if not is_mounted(point):
                     self._mounts.mount(ref)
@@ -217,7 +217,7 @@ class Images:
         return [ref for ref, holders in self._holders.items() if holder in holders]
 
     def unmount_idle(self, after: float = _LINGER) -> None:
-        """Unmount the volumes that have had no holder for so many seconds."""
+        """Unmount the volumes that have had no holder for this many seconds."""
         with self._lock:
             for ref, since in list(self._idle_since.items()):
                 if time.monotonic() - since >= after:

@@ -45,7 +45,7 @@ def build_jail(trees: list[str]) -> None:
     """Mount a root directory that has only the host's programs, and the given trees as /0, /1 and so on."""
     require(libc.unshare(CLONE_NEWNS))
     mount("none", "/", None, MS_REC | MS_PRIVATE)
-    # Opened before the jail covers their paths.
+    # Open the directories before the jail covers their paths.
     sources = {str(number): os.open(tree, os.O_PATH | os.O_DIRECTORY) for number, tree in enumerate(trees)}
     links = {}
     for name in PROGRAMS:

@@ -18,7 +18,7 @@ _INCLUDES: Final = "/usr/share/lxc/config"
 def render(names: Names, spec: ContainerSpec, root: Path, entries: list[tuple[Path, Mount]], *, nesting: bool) -> str:
     """Return the text of a container's LXC config.
 
-    Every container is unprivileged, whatever its Proxmox config says, because the sandbox does not use AppArmor.
+    Every container is unprivileged, even if its Proxmox config says otherwise: the sandbox does not use AppArmor.
     """
     includes = ["common.conf", "userns.conf", *(["nesting.conf"] if nesting else [])]
     hostname = spec.config.text("hostname") or f"CT{spec.vmid}"

@@ -61,7 +61,7 @@ def is_in_use(image: Path) -> bool:
 
 
 def put_back(image: Path, mark: Mark) -> None:
-    """Write a mark that was read before into an image that is not mounted. The block's checksum is part of it."""
+    """Write an earlier mark into an image that is not mounted. The mark includes the block's checksum."""
     with image.open("r+b") as file:
         file.seek(mark.at)
         file.write(mark.content)
@@ -75,7 +75,7 @@ def clear(image: Path) -> None:
 
 
 def wait_instead(image: Path, seconds: float) -> None:
-    """Wait so many seconds if an image says that it is mounted, and mark it as clean. Then the kernel does not wait."""
+    """If an image says that it is mounted, wait and mark it as clean, so that the kernel does not wait."""
     if is_in_use(image):
         time.sleep(seconds)
         clear(image)

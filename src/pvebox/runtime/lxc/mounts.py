@@ -1,4 +1,4 @@
-"""Mount and unmount. Mounts are found by their path, so that a later server finds those of an earlier one."""
+"""Mount and unmount. Mounts are found by their path, so that a server finds the mounts of an earlier server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_mounted(point: Path) -> bool:
 def mount_image(image: Path, point: Path, *, read_only: bool = False) -> None:
     """Mount an image file through a loop device, which the unmount frees.
 
-    This may take most of a minute: see `mmp`. If this process ends meanwhile, the mount must not happen.
+    This may take most of a minute: see `mmp`. If this process ends before the mount, nothing is mounted.
     """
     point.mkdir(parents=True, exist_ok=True)
     # noload: a read-only mount must not change the image, so it does not replay the journal.

@@ -114,7 +114,3 @@ class Names:
     def hosts(self) -> Path:
         """The directory of the nodes' own filesystems."""
         return self.state / "host"
-
-    def host_root(self, node: str) -> Path:
-        """Return the directory that stands for a node's own filesystem."""
-        return path_below(self.hosts, node)

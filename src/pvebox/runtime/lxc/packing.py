@@ -27,7 +27,7 @@ _FLAGS: Final = (
 )
 _COMPRESSION: Final = {".zst": "--zstd", ".gz": "--gzip", ".xz": "--xz"}
 _COMPRESSORS: Final = {".zst": " | zstd '--threads=1'", ".gz": " | gzip --rsyncable"}
-# More than tar says about a usual tree. A container can make it say more.
+# Bytes of tar's messages that are logged. A hostile container can cause more messages than that.
 _LONGEST_LOG: Final = 1 << 18
 
 
@@ -94,7 +94,7 @@ def _write_config(directory: Path, text: str) -> None:
 
 
 def _selection(order: ArchiveOrder, config: str, tree: str) -> list[str]:
-    """Return tar's arguments that say what goes into an archive: the config, the root, then each mount point."""
+    """Return tar's arguments that select the content of an archive: the config, the root, then each mount point."""
     anywhere = [pattern for pattern in order.exclude if not pattern.startswith("/")]
     anchored = [pattern for pattern in order.exclude if pattern.startswith("/")]
     return [

@@ -38,7 +38,7 @@ class LxcRuntime:
         return path_below(self.names.hosts, node, *parts_of(path))
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
-        """Register a hook that is called after a container has stopped, for whatever reason."""
+        """Register a hook that is called after a container has stopped for any reason."""
         self._hooks.append(hook)
 
     def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Mount the tree of a container that does not run from it: its root and its other mounts inside it."""
+"""Mount the volumes of a container as one tree outside the container: its root, and its other mounts inside it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pvebox.server.process import attempt
 
 
 class Trees:
-    """The mounted trees of containers. Each use has a holder, for which the volumes stay mounted."""
+    """The mounted trees of containers. The volumes of a tree stay mounted until their holder releases them."""
 
     def __init__(self, names: Names, images: Images) -> None:
         self._names = names
@@ -39,7 +39,7 @@ class Trees:
 
     @contextlib.contextmanager
     def staged(self, spec: ContainerSpec, holder: str) -> Iterator[Path]:
-        """Mount the volumes of a container, which may run, as a tree of its own while the block runs."""
+        """Mount the volumes of a container as a separate tree while the block runs. The container may be running."""
         stage = self._names.mounts / ".backup" / str(spec.vmid)
         stage.mkdir(parents=True, exist_ok=True)
         try:
