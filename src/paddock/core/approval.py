@@ -14,6 +14,7 @@ from paddock.base.computer import state_folder, write_private
 from paddock.file.commands import Command, commands
 from paddock.file.load import Loaded
 from paddock.file.secrets.allowed import allow
+from paddock.show import journal
 
 FOLDER: Final = "approved"
 
@@ -63,8 +64,6 @@ def _names(files: Sequence[Path]) -> list[str]:
 
 def _ran_before(files: Sequence[Path]) -> bool:
     """Return whether a journal tells of a scheduled run of these files."""
-    from paddock.show import journal  # few runs need it
-
     runs = (journal.PastRun.from_file(path) for path in journal.folder().glob("*-schedule-run.jsonl"))
     return any(run is not None and list(run.files) == _names(files) for run in runs)
 

@@ -75,10 +75,6 @@ class MachineSide(Protocol):
         ...
 
 
-if TYPE_CHECKING:
-    pass  # HOUSE
-
-
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
     """One agent of a file in its place, as declared. Nothing was read from the world yet."""
@@ -145,8 +141,3 @@ class Deployment:
         """The name of its place, with the node if the file names another one."""
         node = self.spec.machine.node
         return f"{self.spec.place} ({node})" if node else self.spec.place
-
-
-def gateway_of(agent: AgentSpec) -> str | None:
-    """Return the name of the agent that serves this agent's models."""
-    return agent.model_gateway

@@ -7,7 +7,7 @@ import ipaddress
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from paddock.backups.contract import Destination
 from paddock.backups.folder import FolderDestination
@@ -300,9 +300,6 @@ def _on_its_machine(spec: AgentSpec, *, keeps_machine: bool) -> AgentSpec:
 def _fields(agent: Deployment, kind: type[Deployment]) -> dict[str, Any]:
     return {each.name: getattr(agent, each.name) for each in fields(kind)}
 
-
-if TYPE_CHECKING:
-    pass  # HOUSE
 
 _HERE: Final = "local"  # the address of the machine that Paddock itself runs on
 

@@ -136,11 +136,6 @@ def unless_set_aside(agent: Located, argv: Sequence[str]) -> list[str]:
     return ["sh", "-c", looked, "paddock", f"{agent.paths.state}/.paddock/set-aside", *argv]
 
 
-def make_whole(agent: Located, guest: Guest) -> str:
-    """Put back what was set aside when the state was that of a copy; return what was done."""
-    return restoration(agent, guest, "whole")
-
-
 def stop(agent: Located, guest: Guest) -> None:
     """Stop the agent's processes."""
     expect(guest, f"stopping {agent.name}", agent.runtime.stop(), deadline=180)

@@ -92,24 +92,15 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
             "at": at,
             **({"runtime": seen.housing.runtime, "base": seen.housing.base} if seen else {}),
         }
-        _record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
+        record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
     if not keeps_streams(agent):
         needed = {backup.name, *([seen.upgrade.backup] if seen and seen.upgrade else [])}
         old = [each for each in destination.backups()[:-_KEPT] if each.name not in needed]
         destination.remove(old)
 
 
-def record_verified(agent: Located, guest: Guest) -> None:
-    """Record that the agent works with its version."""
-    _record(agent, guest, "verified")
-
-
-def record_ended(agent: Located, guest: Guest) -> None:
-    """Forget an upgrade that the agent went back from."""
-    _record(agent, guest, "ended")
-
-
-def _record(agent: Located, guest: Guest, what: str, *lines: str) -> None:
+def record(agent: Located, guest: Guest, what: str, *lines: str) -> None:
+    """Record in the state what became of a change of the version: saved, verified, back, on or ended."""
     argv = machine.record_upgrade(agent.paths, what, *lines)
     expect(guest, f"recording the version of {agent.name}", argv)
 
@@ -203,7 +194,7 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
     if found.upgrade is None or not found.unproven or found.upgrade.after != located.version:
         return None
     why = one_line(failure.message)
-    _record(located, reach(located, seen), "back", why)
+    record(located, reach(located, seen), "back", why)
     return replace(found.upgrade, back=True, why=failure.message)
 
 
@@ -234,7 +225,7 @@ def _stays(agent: Deployment) -> bool:
     seen = observe(located)
     if seen.agent is None or not seen.agent.goes_back or seen.agent.went_back:
         return False
-    _record(located, reach(located, seen), "on")
+    record(located, reach(located, seen), "on")
     return True
 
 
@@ -244,7 +235,7 @@ def begin_rollback(agent: Deployment) -> None:
         located = locate(agent)
         guest = reach(located, observe(located))
         with agent.reporter.step("rollback.begin", f"record that {agent.name} goes back"):
-            _record(located, guest, "back", "")
+            record(located, guest, "back", "")
 
 
 def as_before(agent: Deployment, last: Upgrade) -> Deployment:

@@ -167,8 +167,6 @@ def _save(agent: Located, seen: Observation, guest: Guest, destination: Destinat
 
 def check_backup(agent: Deployment, name: str | None) -> str:
     """Read a backup back completely, the newest one unless another is named; return a line about it."""
-    pass  # HOUSE
-
     found_out = known(agent, among(agent, destination_of(agent), all_backups(agent), name))
     backup = found_out.backup
     destination = keeper(agent, backup)

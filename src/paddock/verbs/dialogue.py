@@ -11,7 +11,7 @@ import signal
 import sys
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FrameType
 from typing import Final
 
@@ -246,8 +246,7 @@ def _discard_typed() -> None:
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
-@contextmanager
-def _interrupts(reply: Reply) -> Iterator[None]:
+def _interrupts(reply: Reply) -> AbstractContextManager[None]:
     """Let the first Ctrl-C stop the answer, and the second one end the conversation."""
     pressed = False
 
@@ -258,15 +257,12 @@ def _interrupts(reply: Reply) -> Iterator[None]:
         pressed = True
         reply.interrupt()
 
-    with _handling(interrupted):
-        yield
+    return _handling(interrupted)
 
 
-@contextmanager
-def ctrl_c_stays_here() -> Iterator[None]:
+def ctrl_c_stays_here() -> AbstractContextManager[None]:
     """Let Ctrl-C raise KeyboardInterrupt without ending the connection to the machine."""
-    with _handling(signal.default_int_handler):
-        yield
+    return _handling(signal.default_int_handler)
 
 
 @contextmanager

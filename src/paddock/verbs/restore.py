@@ -13,7 +13,7 @@ from paddock.core.archives import archives_of
 from paddock.core.deployment import Deployment, Incoming
 from paddock.core.files import RootDisk
 from paddock.core.lock import agent_lock
-from paddock.core.observe import Observation, expect_own_id, observe, reach
+from paddock.core.observe import expect_own_id, observe, reach
 from paddock.core.resolve import Located, locate, resolve
 from paddock.core.version import NotSaved
 from paddock.file.models.quantities import in_words
@@ -116,12 +116,8 @@ def restore(agent: Deployment, backup: Backup, *, discards: bool = False, made: 
         want = resolved.want()
         failed: PaddockError | None = None
         not_saved: NotSaved | None = None
-
-        def plan_for(seen: Observation) -> Plan:
-            return converge.plan_up(resolved, want, seen)
-
         try:
-            converge.converge(resolved, plan_for)
+            converge.converge(resolved, lambda seen: converge.plan_up(resolved, want, seen))
         except Refused:
             raise
         except NotSaved as failure:

@@ -170,9 +170,7 @@ def _waits(timer: Timer) -> bool:
 
 
 def _try(timer: Timer) -> None:
-    state = _run(
-        ["systemctl", *_scope(timer), "show", "--property=ActiveState", "--value", timer.trial_name]
-    ).out.strip()
+    state = _property(timer, timer.trial_name, "ActiveState")
     if state not in ("inactive", "failed"):
         raise PaddockError(
             f"the trial of an earlier `paddock schedule` is {state}",
