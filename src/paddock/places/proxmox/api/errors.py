@@ -93,10 +93,6 @@ class UnderHa(ApiError):
     """The container is an HA resource, which Proxmox does not destroy."""
 
 
-class NoQuorum(ApiError):
-    """The cluster has no majority of its nodes, so Proxmox changes nothing."""
-
-
 class AnswerLost(WorldChanged):
     """The request was sent and no response came back: Proxmox may have carried it out."""
 
@@ -146,7 +142,7 @@ def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) ->
         case 400:
             return BadParameters(what, status, reason, errors)
     if says_no_quorum(reason):
-        return NoQuorum(what, status, f"{NO_QUORUM}: {reason}", errors, hint=NO_QUORUM_HINT)
+        return ApiError(what, status, f"{NO_QUORUM}: {reason}", errors, hint=NO_QUORUM_HINT)
     if found := re.search(r"unable to remove CT (\d+) - used in HA resources", reason):
         hint = f"as root on a node: ha-manager remove ct:{found[1]}; afterwards {CONTINUE}"
         return UnderHa(what, status, reason, errors, hint=hint)

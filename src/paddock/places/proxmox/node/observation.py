@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
@@ -358,10 +358,6 @@ class ProxmoxSeen(PlaceSeen):
         return replace(
             self, containers=left, taken=self.taken - numbers, capacity=replace(self.capacity, storages=free)
         )
-
-
-if TYPE_CHECKING:
-    pass  # HOUSE
 
 
 class Index:

@@ -22,29 +22,18 @@ from paddock.places.proxmox.node import numbers
 from paddock.places.proxmox.node import reading as nodes
 from paddock.places.proxmox.node.holder import Holder
 from paddock.places.proxmox.node.notes import Role
-from paddock.places.proxmox.node.numbers import is_taken
 from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
-from paddock.places.proxmox.node.reading import address, read_node
 from paddock.places.proxmox.pet.plan import agent_of, path_in_pet
 
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
 _VMID: Final = re.compile(r"\b\d+", re.ASCII)
-_MAKING_SECONDS: Final = (
-    60  # for a container that another token creates; a large restore or the remains of a crash may last longer
-)
+# For a container that another token creates. A large restore or the remains of a crash may last longer.
+_MAKING_SECONDS: Final = 60
 _MACHINE_TASKS: Final = frozenset(
     {
-        "vzcreate",
-        "vzclone",
-        "vztemplate",
-        "vzdestroy",
-        "vzstart",
-        "vzstop",
-        "vzshutdown",
-        "vzreboot",
-        "move_volume",
-        "resize",
+        *("vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"),
+        *("move_volume", "resize"),
     }
 )
 
@@ -189,7 +178,7 @@ def _agents_of(container: LxcContainer) -> set[AgentId]:
 
 def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
     """Observe the node as it is now, whatever is under way."""
-    return read_node(client, node, holder, nodes.read(client), asks_networks=False)[0]
+    return nodes.read_node(client, node, holder, nodes.read(client), asks_networks=False)[0]
 
 
 @frozen
@@ -217,7 +206,7 @@ def read(client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bo
     """Read the node once. The tasks are read first: what they create shows in the containers afterwards."""
     cluster = nodes.read(client)
     tasks = list(_own_tasks(client))
-    return Reading(tasks, *read_node(client, node, holder, cluster, asks_networks=asks_networks))
+    return Reading(tasks, *nodes.read_node(client, node, holder, cluster, asks_networks=asks_networks))
 
 
 def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Callable[[int], bool]) -> ProxmoxSeen:
@@ -250,7 +239,7 @@ def _completed(client: Client, machine: LxcContainer, *, raw: bool, ha: bool) ->
             machine = replace(machine, ha=str(told.get("state") or "") if int(told.get("managed", 0)) else None)
         if not machine.running:
             return machine
-        found = machine.address or address(client, machine.vmid)
+        found = machine.address or nodes.address(client, machine.vmid)
         config = client.get(f"/nodes/{client.node}/lxc/{machine.vmid}/config") if raw else {}
     except (NoContainer, Forbidden):
         return None
@@ -311,5 +300,5 @@ class SharedReading:
     def _is_taken(self, vmid: int) -> bool:
         with self._lock:
             if vmid not in self._taken:
-                self._taken[vmid] = is_taken(self._client, vmid)
+                self._taken[vmid] = numbers.is_taken(self._client, vmid)
             return self._taken[vmid]

@@ -18,7 +18,7 @@ from paddock.plan.step import Risk, Step
 def check_no_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while a `forget` of the agent is unfinished: its state must not come back."""
     for agent in (want.id, *want.formers):
-        left = pet_with_unfinished_forget(agent, seen)
+        left = seen.forgetting(agent)
         if left is None:
             continue
         raise CannotPlan(
@@ -34,14 +34,9 @@ def _finish_hint(agent: AgentId, now: AgentId) -> str:
     return f"run `paddock forget` again first, with a file of project {agent.project}"
 
 
-def pet_with_unfinished_forget(agent: AgentId, seen: ProxmoxSeen) -> LxcContainer | None:
-    """Return the pet with an unfinished `forget` of the agent."""
-    return seen.forgetting(agent)
-
-
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the steps that delete the state; refuse while another container names one of its volumes."""
-    left = pet_with_unfinished_forget(want.id, seen)
+    left = seen.forgetting(want.id)
     if left is not None and (pet is None or pet.vmid != left.vmid):
         yield from _forget_in(want, left, None, seen)
     if pet is not None and pet.state is not None:

@@ -9,17 +9,8 @@ from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import ProxmoxSpec
 from paddock.places.contract import MachineWant
-from paddock.places.proxmox.actions import (
-    STATE_VOLUME,
-    AddVolume,
-    CannotPlan,
-    Configure,
-    CreatePet,
-    GrowVolume,
-    IncludeVolume,
-    Params,
-    SettlePet,
-)
+from paddock.places.proxmox import actions
+from paddock.places.proxmox.actions import STATE_VOLUME, CannotPlan, Params
 from paddock.places.proxmox.node import numbers as occupant
 from paddock.places.proxmox.node.network import WITH_PLACE
 from paddock.places.proxmox.node.notes import AGAIN, Mark, Role
@@ -417,14 +408,14 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
             "pet.volume",
             title,
             f"the pet has none for {want.agent}",
-            AddVolume(pet.vmid, key, value),
+            actions.AddVolume(pet.vmid, key, value),
             needs_place_lock=True,
         )
     elif pet.container.unsettled:
         title, reason = f"finish pet {pet.vmid}", "the run that created it was interrupted"
-        yield Step("pet.settle", title, reason, SettlePet(pet.vmid), needs_place_lock=True)
+        yield Step("pet.settle", title, reason, actions.SettlePet(pet.vmid), needs_place_lock=True)
     elif not pet.container.flag("protection"):
-        action = Configure(pet.vmid, {"protection": 1})
+        action = actions.Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
     if pet and pet.state and "backup" in want.spec.state.model_fields_set:
         yield from _backup_steps(pet.vmid, pet.state, backup=want.spec.state.backup)
@@ -439,7 +430,7 @@ def _backup_steps(vmid: int, state: Mount, *, backup: bool) -> Iterator[Step]:
         "pet.include",
         title,
         f"the file says state.backup: {str(backup).lower()}",
-        IncludeVolume(vmid, state.key, backup),
+        actions.IncludeVolume(vmid, state.key, backup),
     )
 
 
@@ -451,7 +442,7 @@ def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
 
 def _create(want: MachineWant, title: str, reason: str, vmid: int, params: Params) -> Step:
     named = want.spec.state.pet.vmid or want.throwaway
-    action = CreatePet(vmid, params, None if named else want.agent)
+    action = actions.CreatePet(vmid, params, None if named else want.agent)
     return Step("pet.create", title, reason, action, needs_place_lock=True)
 
 
@@ -481,7 +472,7 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
         "pet.grow",
         f"grow the state volume from {pet.state.size} to {size}",
         "the file says so",
-        GrowVolume(pet.vmid, pet.state.key, str(size)),
+        actions.GrowVolume(pet.vmid, pet.state.key, str(size)),
     )
 
 

@@ -14,7 +14,6 @@ from paddock.places.proxmox.actions import CannotPlan, RenameMachine, RenamePet
 from paddock.places.proxmox.node.notes import Role
 from paddock.places.proxmox.node.observation import LxcContainer, Mount, ProxmoxSeen
 from paddock.places.proxmox.pet import cache as caches
-from paddock.places.proxmox.pet import forget
 from paddock.places.proxmox.pet import plan as pets
 from paddock.plan.step import Step
 
@@ -202,5 +201,5 @@ def check_not_renamed_in_the_file_alone(want: MachineWant, seen: ProxmoxSeen) ->
 
 def as_forgotten(want: MachineWant, seen: ProxmoxSeen) -> MachineWant:
     """Return the agent with the former id under which its `forget` began, so that it can be finished."""
-    began = [each for each in want.formers if forget.pet_with_unfinished_forget(each, seen)]
+    began = [each for each in want.formers if seen.forgetting(each)]
     return replace(want, id=began[0], formers=()) if began and not Holding.of(want.id, seen).containers else want
