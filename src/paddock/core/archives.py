@@ -27,7 +27,7 @@ from paddock.core.resolve import Located, locate
 from paddock.core.streams import about, sender
 from paddock.onboard.stream.layout import matcher
 from paddock.places.contract import Archive, Archives, PlaceSeen
-from paddock.plan import archives as plans
+from paddock.plan import verbs as plans
 from paddock.plan.step import Plan, Step
 from paddock.runtimes import machine
 
@@ -85,8 +85,7 @@ class ArchivesOf:
         return self._plan_read(agent, self._archive(backup), observe(agent))
 
     def _plan_read(self, agent: Located, archive: Archive, seen: Observation) -> Plan:
-        found = self.place.plan_read(agent.machine_want, archive, seen.place)
-        return Plan(agent.name, found.steps, found.refusals, found.notes)
+        return self.place.plan_read(agent.machine_want, archive, seen.place).of(agent.name)
 
     def _reader(self, agent: Located) -> Guest:
         """Return the channel to the reader, which has a state of this agent."""
@@ -102,13 +101,9 @@ class ArchivesOf:
     def _clear(self, agent: Located) -> None:
         """Remove the reader and the copy of the state. If that fails, the next run does it."""
         try:
-            converge.converge(agent, lambda seen: self._plan_clear(agent, seen))
+            converge.converge(agent, lambda seen: self.place.plan_clear(agent.machine_want, seen.place).of(agent.name))
         except PaddockError as error:
             agent.reporter.say(f"the machine that read the backup was not removed; `paddock up` does it: {error}")
-
-    def _plan_clear(self, agent: Located, seen: Observation) -> Plan:
-        found = self.place.plan_clear(agent.machine_want, seen.place)
-        return Plan(agent.name, found.steps, found.refusals)
 
     def remove(self, backups: Sequence[Backup]) -> None:
         names = {each.about["archive"] for each in backups}
@@ -171,7 +166,7 @@ def archives_of(agent: Deployment) -> ArchivesOf | None:
 def plan_save(kept: ArchivesOf, agent: Located, seen: Observation) -> Plan:
     """Plan a backup."""
     said = {name: value for name, value in about(agent, seen.agent).items() if value is not None}
-    return plans.save(agent.name, kept.place.plan_save(agent.machine_want, said, seen.place), seen.inside)
+    return plans.back_up(agent.name, kept.place.plan_save(agent.machine_want, said, seen.place), seen.inside)
 
 
 def save(kept: ArchivesOf, agent: Located) -> Backup:
@@ -182,7 +177,7 @@ def save(kept: ArchivesOf, agent: Located) -> Backup:
     """
     seen = expect_own_id(agent, observe(agent))
     plan = plan_save(kept, agent, seen)
-    parts = plans.Parts.of(plan)
+    parts = plans.BackupParts.of(plan)
     texts = _texts(agent, seen) if seen.agent and not plan.refusals else {}
     later = [*parts.make, *parts.confirm, *parts.start]
     carry_out(agent, Plan(agent.name, parts.stop, plan.refusals, plan.notes, then=later), seen)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self
 
+from paddock.backups.contract import Backup, Backups
 from paddock.base.frozen import frozen
 from paddock.channels import Guest
 from paddock.core.standin import StandIn
@@ -57,6 +58,18 @@ class Incoming:
     expects: Sequence[str] = ()  # paths that it must have
     discards: bool = False  # a person gives up the state that it replaces, which is not saved then
     aside: Sequence[str] = ()  # patterns of what does not become part of the agent's home
+
+    @classmethod
+    def of_backup(cls, agent: Deployment, destination: Backups, backup: Backup) -> Self:
+        """Return a backup of an agent as the stream of a state."""
+        return cls(
+            f"backup {backup.name}",
+            backup.about.get("bytes"),  # not known of an archive that the place made
+            lambda: destination.read(backup),
+            length=backup.about.get("length"),
+            of={"agent": str(agent.id), "kind": agent.spec.kind},
+            manifest=backup.proof.manifest if backup.proof else None,
+        )
 
 
 class MachineSide(Protocol):

@@ -240,15 +240,7 @@ def begin_rollback(agent: Deployment) -> None:
 
 def as_before(agent: Deployment, last: Upgrade) -> Deployment:
     """Return an agent as it was before an upgrade, with its state from then as what is to become its state."""
-    destination, backup = _saved(agent, last)
-    incoming = Incoming(
-        f"backup {backup.name}",
-        backup.about["bytes"],
-        lambda: destination.read(backup),
-        length=backup.about.get("length"),
-        of={"agent": str(agent.id), "kind": agent.spec.kind},
-        manifest=backup.proof.manifest if backup.proof else None,
-    )
+    incoming = Incoming.of_backup(agent, *_saved(agent, last))
     return replace(as_version(agent, last.before, last.housing), incoming=incoming, rollback=last)
 
 

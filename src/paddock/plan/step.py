@@ -115,6 +115,10 @@ class MachinePlan:
         """Whether a running machine is stopped on the way."""
         return any(step.risk in (Risk.RESTARTS, Risk.PERSON) for step in self.steps)
 
+    def of(self, agent: str) -> Plan:
+        """Return the plan of an agent that has these steps only."""
+        return Plan(agent, self.steps, self.refusals, self.notes)
+
 
 _SIGNS: Final = {Risk.SAFE: "+", Risk.RESTARTS: "~", Risk.RECREATES: "-", Risk.PERSON: "?"}
 

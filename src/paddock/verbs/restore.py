@@ -65,16 +65,7 @@ def receiving(agent: Deployment, backup: Backup, *, discards: bool = False) -> D
 
 def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
     """Return a backup of an agent as something that becomes a state."""
-    destination = keeper(agent, backup)
-    about = backup.about
-    return Incoming(
-        f"backup {backup.name}",
-        about.get("bytes"),  # not known of an archive that the place made
-        lambda: destination.read(backup),
-        length=about.get("length"),
-        of={"agent": str(agent.id), "kind": agent.spec.kind},
-        manifest=backup.proof.manifest if backup.proof else None,
-    )
+    return Incoming.of_backup(agent, keeper(agent, backup), backup)
 
 
 def plan(agent: Deployment, backup: Backup, *, discards: bool = False) -> Plan:

@@ -312,16 +312,8 @@ class Timer:
         """
         scope = [] if self.system else ["--user"]
         properties = [f"--property={line}" for line in (*self._settings(), f"StandardOutput=file:{output}")]
-        return [
-            "systemd-run",
-            *scope,
-            "--collect",
-            "--quiet",
-            f"--unit={self.trial_name}",
-            *properties,
-            "--",
-            *self.argv,
-        ]
+        options = ["--collect", "--quiet", f"--unit={self.trial_name}", *properties]
+        return ["systemd-run", *scope, *options, "--", *self.argv]
 
     def _settings(self) -> Iterator[str]:
         """Yield the settings of the service. The unit and the trial share them, so that the trial proves the unit."""

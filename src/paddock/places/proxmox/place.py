@@ -249,7 +249,7 @@ class NodeAdoption:
         if container is None:
             return None
         begun = any(holds_adopted_state(want, pet) for pet in seen.with_role(Role.PET))
-        if not container.running and (begun or notes.is_in(container.notes)):
+        if not container.running and (begun or notes.has_restart_note(container.notes)):
             return None  # an earlier run examined and stopped it, and was interrupted
         if not container.running:
             raise Unreachable(f"{container.name} is stopped", hint="start it; `adopt` stops it only if it has to")

@@ -21,9 +21,8 @@ from paddock.places.proxmox.api.client import TaskFailed
 from paddock.places.proxmox.api.errors import CONTINUE, AnswerLost, Forbidden, NotRunning, Running
 from paddock.places.proxmox.archive.perform import Archiver
 from paddock.places.proxmox.machine.reach import HostKeyTrust, Reacher
-from paddock.places.proxmox.node import notes as restart_note
 from paddock.places.proxmox.node.containers import Containers, Run, resolved, with_version
-from paddock.places.proxmox.node.notes import Claim, Mark, Role, without_claim
+from paddock.places.proxmox.node.notes import Claim, Mark, Role, with_restart_note, without_claim, without_restart_note
 from paddock.places.proxmox.node.observation import Mount, options_of
 from paddock.places.proxmox.pet.perform_forget import Forgetter
 from paddock.places.proxmox.pet.plan import agent_of
@@ -273,7 +272,7 @@ class Worker(Containers):
     def _shutdown(self, vmid: int, seconds: int, *, note_restart: bool = False) -> None:
         machine = self.read(vmid)
         if note_restart:
-            self._put(machine, {"description": restart_note.written_into(machine.notes)})
+            self._put(machine, {"description": with_restart_note(machine.notes)})
         elif machine.has(Role.CATTLE):
             # This run keeps the machine until it has reached it again or destroyed it.
             self._put(machine, {"description": self._claimed_notes(machine.notes)})
@@ -303,7 +302,7 @@ class Worker(Containers):
     def _reach(self, vmid: int, *, clone: bool = False, from_file: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
-            notes = replace(mark, host_key=key).written_into(restart_note.removed_from(container.notes))
+            notes = replace(mark, host_key=key).written_into(without_restart_note(container.notes))
             final = mark.role is Role.CATTLE and "," not in key  # two keys are on record during their exchange
             self._put(container, {"description": without_claim(notes) if final else notes})
 

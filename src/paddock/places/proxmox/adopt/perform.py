@@ -11,10 +11,9 @@ from paddock.base.errors import PaddockError, Refused
 from paddock.file.agent_id import AgentId
 from paddock.places.contract import Got
 from paddock.places.proxmox.actions import STATE_VOLUME, AdoptMachine, AdoptPet, Reassign
-from paddock.places.proxmox.node import notes as restart_note
 from paddock.places.proxmox.node.containers import Containers, with_version
 from paddock.places.proxmox.node.network import WITH_PLACE
-from paddock.places.proxmox.node.notes import Mark, Role
+from paddock.places.proxmox.node.notes import Mark, Role, has_restart_note, with_restart_note, without_restart_note
 from paddock.places.proxmox.node.observation import LxcContainer, Mount
 from paddock.places.proxmox.pet.plan import agent_of, path_in_pet, pets_for
 from paddock.places.proxmox.safety.same_container import check_key_free
@@ -119,8 +118,8 @@ class Adopter(Containers):
         container = self.read(vmid)
         mark = self._own_mark(container, Mark(Role.CATTLE, agent))
         # What is above the mark counts as a person's text.
-        notes = with_version(mark.written_into(restart_note.removed_from(container.notes)))
-        notes = restart_note.written_into(notes) if restart_note.is_in(container.notes) else notes
+        notes = with_version(mark.written_into(without_restart_note(container.notes)))
+        notes = with_restart_note(notes) if has_restart_note(container.notes) else notes
         self._put(container, {**params, "description": notes, "tags": container.tagged})
 
     def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:

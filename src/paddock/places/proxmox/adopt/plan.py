@@ -381,7 +381,7 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
     if machine.mark is None:
         title = f"mark container {machine.vmid} as the machine of {want.agent}"
         yield Step("cattle.adopt", title, "the container is adopted", actions.AdoptMachine(machine.vmid, want.id))
-    stopped = not machine.running and notes.is_in(machine.notes)  # by a run that was interrupted
+    stopped = not machine.running and notes.has_restart_note(machine.notes)  # by a run that was interrupted
     starts = stopped or (moved is not None and machine.running)
     if starts:
         yield machines.start_step(machine.vmid, "the machine was stopped for the move")

@@ -180,16 +180,16 @@ _RESTART: Final = re.compile(r"\n?^paddock-restart: [^\n]*$", re.MULTILINE)
 _NOTE: Final = "paddock-restart: it ran before `paddock adopt` stopped it"
 
 
-def is_in(notes: str) -> bool:
+def has_restart_note(notes: str) -> bool:
     """Whether the container is to be started again."""
     return _RESTART.search(notes) is not None
 
 
-def written_into(notes: str) -> str:
+def with_restart_note(notes: str) -> str:
     """Return the notes with the line, at the end."""
-    return f"{removed_from(notes)}\n{_NOTE}".strip("\n")
+    return f"{without_restart_note(notes)}\n{_NOTE}".strip("\n")
 
 
-def removed_from(notes: str) -> str:
+def without_restart_note(notes: str) -> str:
     """Return the notes without the line."""
     return _RESTART.sub("", notes).strip("\n")

@@ -10,7 +10,7 @@ from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import ProxmoxSpec
 from paddock.places.contract import MachineWant
 from paddock.places.proxmox import actions
-from paddock.places.proxmox.actions import STATE_VOLUME, CannotPlan, Params
+from paddock.places.proxmox.actions import MOUNT_KEY, STATE_VOLUME, CannotPlan, Params
 from paddock.places.proxmox.node import numbers as occupant
 from paddock.places.proxmox.node.network import WITH_PLACE
 from paddock.places.proxmox.node.notes import AGAIN, Mark, Role
@@ -18,7 +18,6 @@ from paddock.places.proxmox.node.observation import LxcContainer, Mount, Proxmox
 from paddock.plan.actions import Ref
 from paddock.plan.step import Step
 
-_FIRST_KEY: Final = "mp0"
 _STATES: Final = "/var/lib/paddock"
 NEWER_HINT: Final = "use the version of Paddock that wrote the mark, or a later one"
 
@@ -385,9 +384,6 @@ def name_of_pet(want: MachineWant) -> str:
     return want.spec.state.pet.name or f"{want.agent}-pet"
 
 
-_FIRST_VOLUME: Final = "mp0"
-
-
 def pet_steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> tuple[list[Step], str | Ref]:
     """Return the steps to a protected pet with the agent's volume, and the volume's name."""
     return list(_steps(want, pet, vmid, node)), pet.state.volume if pet and pet.state else STATE_VOLUME
@@ -398,7 +394,7 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
     backup = int(want.spec.state.backup)
     value = f"{want.spec.state.storage or node.storage}:{size.gib},mp={path_in_pet(want.id)},backup={backup}"
     if pet is None:
-        params = {**_params(want, node, Mark(Role.PET, macs=WITH_PLACE)), _FIRST_VOLUME: value}
+        params = {**_params(want, node, Mark(Role.PET, macs=WITH_PLACE)), MOUNT_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
         yield _create(want, title, "the agent has no state yet", vmid, params)
     elif pet.state is None:
