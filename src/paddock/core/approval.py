@@ -1,4 +1,4 @@
-"""What this account has approved to be started for files: one small file for each command, named by its hash."""
+"""Commands of files that this account has approved: one small file for each command, named by its hash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOLDER: Final = "approved"
 
 
 def unapproved(loaded: Loaded) -> list[Command]:
-    """Return what the account has not approved. Without any, this process may run the commands of the file."""
+    """Return the commands that are not approved. If all are, this process may run the commands of the file."""
     found = commands(loaded.spec)
     new = [command for command in found if not _is_own(_folder() / command.id(loaded.folder))]
     if not new:

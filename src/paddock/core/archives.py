@@ -37,7 +37,7 @@ class ArchivesOf:
     """The archives of one agent. Its place makes and keeps them.
 
     The place keeps nothing beside an archive but a short line. So the texts and the record of the last drill are kept
-    on this machine: they tell what the agent has learned, and everyone who may list the storage can read that line.
+    on this machine: they have the agent's memories, and everyone who may list the storage can read that line.
     """
 
     agent: Deployment
@@ -80,7 +80,7 @@ class ArchivesOf:
             self._clear(agent)
 
     def steps_to_read(self, backup: Backup) -> Plan:
-        """Return the plan of what has to be done before a backup can be read."""
+        """Return the plan of the machine that reads a backup."""
         agent = locate(self.agent)
         return self._plan_read(agent, self._archive(backup), observe(agent))
 
@@ -91,7 +91,7 @@ class ArchivesOf:
         """Return the channel to the reader, which has a state of this agent."""
         reader = self.place.reader(agent.machine_want, observe(agent).place)
         if reader is None:
-            raise PaddockError("the machine that is to read the backup cannot be reached")
+            raise PaddockError("the machine that reads the backup cannot be reached")
         found = agent.machine_side.look(agent, reader)
         if found.state_of != str(agent.id):
             whose = one_line(found.state_of) if found.state_of else "no agent"
@@ -127,7 +127,7 @@ class ArchivesOf:
         return None
 
     def keep_texts(self, backup: Backup, texts: Mapping[str, str]) -> None:
-        """Keep what the agent had learned at the time of a backup."""
+        """Keep the agent's texts at the time of a backup."""
         path = self._texts(backup.about["archive"])
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(path, json.dumps(texts).encode())
@@ -170,7 +170,7 @@ def plan_save(kept: ArchivesOf, agent: Located, seen: Observation) -> Plan:
 
 
 def save(kept: ArchivesOf, agent: Located) -> Backup:
-    """Make a backup. The agent is stopped meanwhile, and started again whatever happens.
+    """Make a backup. The agent is stopped meanwhile, and started again also if the backup fails.
 
     That nobody writes to the state is proven by its lease: this run holds it while the place makes the archive, and
     the archive counts only after that. If this run dies, the lease is free, and the next `up` starts the agent.

@@ -19,7 +19,7 @@ from paddock.base.errors import PaddockError, is_full, warn_not_written
 from paddock.core.deployment import Deployment
 from paddock.places.contract import AnyPlace
 
-PLACE_IN_USE: Final = "waiting for its place, which another agent uses"
+PLACE_IN_USE: Final = "waiting: another run is working at the same place"
 
 
 class Busy(PaddockError):

@@ -50,7 +50,7 @@ from paddock.verify.look import facts, machine_program
 
 _STOPPED_LOOKS: Final = 2  # after which a container that should run is taken for failed
 _PACKAGES_SECONDS: Final = 900  # for the packages of a container, which come from the distribution's mirrors
-# Actions during which a person sees the newest line of what their programs print.
+# Actions that show a person the newest line of their programs' output.
 _LONG: Final = (
     actions.InstallContents,
     actions.InstallPackages,
@@ -169,7 +169,7 @@ class OnMachine:
                 assert_never(action)
 
     def _await_health(self, agent: Located, guest: Guest, ask: Callable[[float], _More | Unhealthy]) -> _More:
-        """Wait until the agent is healthy. ``ask`` gets the seconds that are left; return what it finds in the end."""
+        """Wait until the agent is healthy. ``ask`` gets the seconds that are left; return its last answer."""
         wait = Wait(agent.spec.verify.timeout)
         pause = 0.1
         # Waiting on the machine takes no further connections. A failed unit is noticed between two waits.
@@ -190,7 +190,7 @@ class OnMachine:
         return asked
 
     def _go_back(self, agent: Located, guest: Guest, bundle_id: str) -> None:
-        """Give an agent what it was last verified with, and wait until it runs.
+        """Give an agent its last verified configuration, and wait until it runs.
 
         The file says nothing about that configuration any more, so an agent that runs and does not answer may be
         healthy: it may listen elsewhere.
@@ -235,7 +235,7 @@ def _observed(agent: Located, guest: Guest) -> AgentSeen:
 
 
 def _looked_at(agent: Resolved, guest: Guest) -> AgentSeen:
-    """Observe an agent, and read what its quick checks need in the same round trip, in case nothing has to change."""
+    """Observe an agent, and read the facts for its quick checks in the same round trip."""
     if agent.runtime.foreground:
         return _observed(agent, guest)
     argv = machine.observe_and_look(_observe(agent), agent.paths, agent.bundle.id, machine_program())
@@ -354,7 +354,7 @@ def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
 
 
 def _configured(agent: Resolved, guest: Guest, argv: Sequence[str]) -> str:
-    """Send the bundle and the secrets to a program on the machine, and return what it printed."""
+    """Send the bundle and the secrets to a program on the machine, and return its output."""
     try:
         return expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
     except CommandFailed as failure:

@@ -54,7 +54,7 @@ class Stays(PaddockError):
 
 
 class NotSaved(PaddockError):
-    """The state that is to be replaced could not be saved, so it was not replaced."""
+    """The old state could not be saved, so it was not replaced."""
 
 
 class GoesBack(PaddockError):
@@ -69,7 +69,7 @@ class GoesBack(PaddockError):
 
 
 def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen | None) -> None:
-    """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
+    """Save the state of an agent that is stopped. If its version changes, record the backup in the state."""
     destination = destination_of_states(agent)
     said = about(agent, seen) | ({"version": action.version} if action.version else {})
     at = int(clock.now().timestamp())  # the name of a backup may be of a later second
@@ -126,7 +126,7 @@ def brought_up(agent: Deployment, bring: Bring) -> str:
 
 
 def _configured_as_before(agent: Deployment, failure: PaddockError) -> PaddockError:
-    """Give an agent what it was last verified with, if a change of it failed; return the error to raise."""
+    """Bring the last verified configuration back, if a change of it failed; return the error to raise."""
     located = locate(agent)
     try:
         seen = observe(located)
@@ -166,7 +166,7 @@ def _rolled_back(agent: str, last: Upgrade) -> RolledBack:
 def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) -> Upgrade | None:
     """Record that an agent goes back, if a new version has touched its state and was not verified.
 
-    If the agent was only stopped for the new version, it is started with the old one. None if nothing is to be done.
+    If the agent was only stopped for the new version, it is started with the old one. None if it need not go back.
     """
     located = locate(agent)
     if not located.version:
@@ -205,7 +205,7 @@ def _go_back(agent: Deployment, last: Upgrade, bring: Bring) -> str:
     except (Refused, WorldChanged, Unreachable):
         raise
     except PaddockError as failure:
-        why = f"\nIt was to go back because of this:\n{last.why}" if last.why else ""
+        why = f"\nThe reason for going back was:\n{last.why}" if last.why else ""
         if _stays(agent):
             message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}{why}"
             raise Stays(message, hint=failure.hint) from None
@@ -239,7 +239,7 @@ def begin_rollback(agent: Deployment) -> None:
 
 
 def as_before(agent: Deployment, last: Upgrade) -> Deployment:
-    """Return an agent as it was before an upgrade, with its state from then as what is to become its state."""
+    """Return an agent as it was before an upgrade. Its backup from then becomes its state."""
     incoming = Incoming.of_backup(agent, *_saved(agent, last))
     return replace(as_version(agent, last.before, last.housing), incoming=incoming, rollback=last)
 
@@ -272,7 +272,7 @@ def _proven(agent: Deployment, destination: Destination, backup: Backup) -> Back
 
 
 def as_version(agent: Deployment, version: str, housing: Housing) -> Deployment:
-    """Return an agent with another version of its code, in what that version ran in."""
+    """Return an agent with another version of its code, in the runtime and the base of that version."""
     if housing.runtime in _RUNTIMES:
         runtime = RuntimeName(housing.runtime)
         agent = replace(agent, spec=agent.spec.model_copy(update={"runtime": runtime}))

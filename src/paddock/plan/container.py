@@ -21,7 +21,7 @@ class Image:
     id: str  # in this engine
     digest: str = ""  # in the registry that it was pulled from
     pulled: str = ""  # when, in UTC; not known if Paddock did not pull it
-    name: str = ""  # a name by which Paddock keeps it, also when its tag names a newer one
+    name: str = ""  # the tag of Paddock that keeps it, also when its own tag names a newer image
 
     @classmethod
     def from_record(cls, record: str) -> Self | None:
@@ -52,9 +52,9 @@ class Image:
 class ImagesSeen:
     """The images of an agent in the engine of its machine."""
 
-    present: Image | None = None  # what the name in the file means in the engine
-    runs: Image | None = None  # what the container was created from
-    before: Image | None = None  # what the agent was verified with before that one
+    present: Image | None = None  # the image that the name in the file means in the engine
+    runs: Image | None = None  # the image of the container
+    before: Image | None = None  # the image that the agent was verified with before
 
     @classmethod
     def from_records(cls, values: Mapping[str, str]) -> Self:

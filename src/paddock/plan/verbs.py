@@ -16,7 +16,7 @@ from paddock.plan.step import MachinePlan, Phase, Plan, Refusal, Risk, Step
 
 @frozen
 class InsideSeen:
-    """What was read inside the machine: the agent, or why it could not be read."""
+    """The observation inside the machine: the agent, or why it could not be read."""
 
     agent: AgentSeen | None = None  # None without a running machine
     unreachable: Refusal | None = None  # the machine runs and does not let Paddock in
@@ -56,7 +56,7 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
 
 
 def _proven(steps: Iterable[Step]) -> bool:
-    """Return whether the agent is verified after the last change. What it had before is no longer in its way."""
+    """Return whether the agent is verified after the last change. The removal of its old state changes nothing."""
     *_, last = (step.action for step in steps if not isinstance(step.action, RemoveFormerState))
     return isinstance(last, AwaitAnswer)
 
@@ -101,7 +101,7 @@ def _in_phases(steps: Iterable[Step]) -> list[Step]:
 
 
 def back(agent: str, seen: AgentSeen) -> Plan:
-    """Return the plan that ends a change that failed: the agent gets what it was last verified with."""
+    """Return the plan that ends a change that failed: the agent gets its last verified configuration."""
     title = f"give {agent} the configuration again that it had before"
     action = GoBack(seen.before)
     return Plan(agent, [Step("agent.back", title, "it does not work with the new one", action, Risk.RESTARTS)])

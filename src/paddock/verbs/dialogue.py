@@ -204,7 +204,7 @@ class _Page:
         self._held = self._held[ready:]
 
     def end_line(self) -> None:
-        """Print what is held back, and begin a new line."""
+        """Print the text that is held back, and begin a new line."""
         self._print(self._held)
         self._held = ""
         if self._in_line:
@@ -241,7 +241,7 @@ def _typed() -> Iterator[str]:
 
 
 def _discard_typed() -> None:
-    """Discard what was typed before a question was visible."""
+    """Discard input that was typed before a question was visible."""
     with suppress(termios.error, OSError, ValueError):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 

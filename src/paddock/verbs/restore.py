@@ -59,12 +59,12 @@ def _version(agent: Deployment) -> str:
 
 
 def receiving(agent: Deployment, backup: Backup, *, discards: bool = False) -> Deployment:
-    """Return the agent with a backup as what is to become its state."""
+    """Return the agent with the backup to restore."""
     return replace(agent, incoming=replace(incoming_of(agent, backup), discards=discards))
 
 
 def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
-    """Return a backup of an agent as something that becomes a state."""
+    """Return the stream of a backup of an agent."""
     return Incoming.of_backup(agent, keeper(agent, backup), backup)
 
 
@@ -220,7 +220,7 @@ def _check_new(copy: Deployment) -> None:
 
 def _left(name: str) -> str:
     return (
-        f"if it is what an interrupted or failed restore has left, add {name} to the file,"
+        f"if an interrupted or failed restore has left it, add {name} to the file,"
         f" and run `paddock down --only {name}` and `paddock forget {name}`"
     )
 

@@ -290,7 +290,7 @@ class Timer:
 
     @property
     def argv(self) -> list[str]:
-        """What the service runs."""
+        """The command of the service."""
         words = (word for file in self.files for word in ("--file", file))
         sets = (word for each in self.sets for word in ("--set", each))
         return [*self.command, "schedule", "run", *words, *sets]
@@ -386,7 +386,7 @@ def host_of(name: str, loaded: Loaded) -> Guest:
 
 
 def paddock_on(guest: Guest, folder: str, files: Sequence[str], words: Sequence[str]) -> int:
-    """Run `paddock` in a folder of a host, print what it prints, and return its exit code."""
+    """Run `paddock` in a folder of a host, print its output, and return its exit code."""
     result = guest.run(["sh", "-c", _EXPECT, "sh", *files])
     if result.code == _NO_PADDOCK:
         raise PaddockError(f"{guest.name} has no command paddock", hint="install Paddock there, for the same account")

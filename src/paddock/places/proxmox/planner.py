@@ -127,12 +127,12 @@ class NodePlanner:
             vmid, builder = cattle.vmid, None
             attach = list(caches.attach_steps(want, cattle, vmid, cache))
             if attach:
-                machines.check_unprotected(cattle, "a volume is to be mounted in it")
+                machines.check_unprotected(cattle, "the plan mounts a volume in it")
             address = mac.of_machine(want, vmid, owner)
             network = machines.network_change(self.node, want, cattle, address)
             stopped = bool(grows or attach or network) and cattle.running
             if stopped:
-                reason = "a volume grows only while no machine has it mounted" if grows else "a volume is to be mounted"
+                reason = "a volume grows only while no machine has it mounted" if grows else "the plan mounts a volume"
                 reason = reason if grows or attach else network or ""
                 steps.append(machines.stop_step(cattle, reason))
             steps += [*grows, *attach]
@@ -258,7 +258,7 @@ class NodePlanner:
         return replace(plan, steps=[*build, *plan.steps], refusals=again.refusals, then=then)
 
     def _missing_source(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
-        """Return the steps to what a new machine is made from, as far as it does not exist yet."""
+        """Return the steps to a missing template or base archive, which a new machine is made from."""
         download = self._download() if seen.base_missing else []
         if want.template is None or templates.newest(want.template, seen):
             return download

@@ -385,7 +385,7 @@ def _split(params: actions.Params) -> tuple[dict[str, str | int], dict[str, str 
 
 
 def _agent_of_pet(params: actions.Params) -> AgentId:
-    """Return the agent that a new pet is created for: the one of its volume, or of the volume that it is to get."""
+    """Return the agent of a new pet: from its volume's mount path, or from the mark if it has no volume yet."""
     mark = Mark.from_notes(str(params["description"]))
     own = agent_of(Mount.from_config(MOUNT_KEY, str(params.get(MOUNT_KEY, ""))))
     found = [own] if own else [*(mark.adopted_agents if mark else ())]

@@ -117,7 +117,7 @@ class Adopter(Containers):
     def _mark_machine(self, vmid: int, agent: AgentId, params: Mapping[str, str | int]) -> None:
         container = self.read(vmid)
         mark = self._own_mark(container, Mark(Role.CATTLE, agent))
-        # What is above the mark counts as a person's text.
+        # Text above the mark counts as a person's.
         notes = with_version(mark.written_into(without_restart_note(container.notes)))
         notes = with_restart_note(notes) if has_restart_note(container.notes) else notes
         self._put(container, {**params, "description": notes, "tags": container.tagged})

@@ -289,7 +289,7 @@ def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
 
 
 def _adopted(want: MachineWant, mount: Mount, path: str) -> str:
-    """Return the value with which a pet gets the volume: with the file's word about the backups that Proxmox makes."""
+    """Return the value that mounts the volume in a pet. The file may say whether backups of the pet include it."""
     state = want.spec.state
     return mount.adopted_at(path, backup=state.backup, decided="backup" in state.model_fields_set)
 
@@ -367,7 +367,7 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
     """
     mounted = next((m for m in machine.mounts if m.path and m.volume == volume), None)
     if mounted is None:
-        machines.check_unprotected(machine, "the state is to be attached to it")
+        machines.check_unprotected(machine, "the plan attaches the state to it")
         key = moved or (machine.free_key if machine.mount(MOUNT_KEY) else MOUNT_KEY)
         title = f"attach the state to container {machine.vmid}"
         action = actions.Attach(machine.vmid, key, volume, want.state_path)

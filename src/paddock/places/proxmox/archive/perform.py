@@ -150,7 +150,7 @@ def path_of(client: Client, volume: str) -> str:
 
 
 def check_state_in(client: Client, volume: str, agent: AgentId) -> Saved:
-    """Return what an archive has, from the configuration that is saved in it; raise unless it has the agent's state."""
+    """Return the volumes in an archive, from its saved configuration; raise unless it has the agent's state."""
     text = str(client.get(f"/nodes/{client.node}/vzdump/extractconfig", {"volume": volume}))
     saved = Saved.parse(agent, text)
     if saved is None:

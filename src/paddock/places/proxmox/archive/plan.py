@@ -167,7 +167,7 @@ def storage_of(want: MachineWant) -> str:
 
 @frozen
 class ReadOrder:
-    """What a reader of an archive is made of."""
+    """An archive to read, the numbers for its spare and its reader, and the template of the reader."""
 
     archive: Archive
     saved: Saved
@@ -180,7 +180,7 @@ def read_steps(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Pro
     """Yield the steps to a running reader; the steps that build a missing template come before them."""
     storage = want.spec.state.storage or node.storage
     _check_room(storage, order.saved, seen)
-    reason = "the backup is to be read"
+    reason = "needed to read the backup"
     spare = actions.RestoreSpare(
         order.spare, owner_of(order.archive.name) or 0, want.id, _restored(node, want, order, storage)
     )

@@ -332,7 +332,7 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
     if mounted is None and not cattle.running:
         params = {MOUNT_KEY: f"{volume},mp={want.state_path}"}
         title = f"attach the state to machine {cattle.vmid}"
-        check_unprotected(cattle, "its state is to be attached")
+        check_unprotected(cattle, "the plan attaches its state")
         yield Step("cattle.attach", title, "the state is detached", actions.Configure(cattle.vmid, params))
     elif mounted is None and MOUNT_KEY in cattle.pending:
         # Proxmox would detach it when the machine stops. Until then the machine has it.

@@ -31,7 +31,7 @@ _AT_WORK: Final = timedelta(minutes=5)
 
 @frozen
 class Run:
-    """One run on one node: what every class needs that performs its actions."""
+    """One run on one node, for the classes that perform its actions."""
 
     client: Client
     reporter: Callable[[str], None]
@@ -127,7 +127,7 @@ class Containers:
 
     @contextmanager
     def _making(self, vmid: int) -> Iterator[None]:
-        """Create a container. If the node goes down meanwhile, say where to look for what it may leave.
+        """Create a container. If the node goes down meanwhile, say where to look for an incomplete container.
 
         The node may still be creating a container of this number for a run that was killed. Wait for it, so that the
         next observation sees it.

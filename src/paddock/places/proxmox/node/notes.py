@@ -43,7 +43,7 @@ class Mark:
     forgetting: str | None = None  # pet: the volume that is being deleted, with the id of its agent: id/storage:name
     new: str | None = None  # pet, cattle: the run that is creating it; until it is settled, nothing may use it
     maker: str | None = None  # pet, cattle: the run that created it
-    macs: str | None = None  # pet: how the MACs of its agents' machines are made; see mac.py
+    macs: str | None = None  # pet: how the MACs of its agents' machines are made; see network.py
     host_key: str | None = None  # base64 part of its ed25519 ssh host key; two keys during an exchange
 
     @classmethod
@@ -181,15 +181,15 @@ _NOTE: Final = "paddock-restart: it ran before `paddock adopt` stopped it"
 
 
 def has_restart_note(notes: str) -> bool:
-    """Whether the container is to be started again."""
+    """Whether `adopt` stopped the container and has to start it again."""
     return _RESTART.search(notes) is not None
 
 
 def with_restart_note(notes: str) -> str:
-    """Return the notes with the line, at the end."""
+    """Return the notes with the line that `adopt` stopped a running container, at the end."""
     return f"{without_restart_note(notes)}\n{_NOTE}".strip("\n")
 
 
 def without_restart_note(notes: str) -> str:
-    """Return the notes without the line."""
+    """Return the notes without that line."""
     return _RESTART.sub("", notes).strip("\n")

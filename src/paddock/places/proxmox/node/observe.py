@@ -177,7 +177,7 @@ def _agents_of(container: LxcContainer) -> set[AgentId]:
 
 
 def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
-    """Observe the node as it is now, whatever is under way."""
+    """Observe the node as it is now, without waiting for tasks."""
     return nodes.read_node(client, node, holder, nodes.read(client), asks_networks=False)[0]
 
 
@@ -203,14 +203,14 @@ class Reading:
 
 
 def read(client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bool) -> Reading:
-    """Read the node once. The tasks are read first: what they create shows in the containers afterwards."""
+    """Read the node once. The tasks are read first, so that the containers that they create are seen afterwards."""
     cluster = nodes.read(client)
     tasks = list(_own_tasks(client))
     return Reading(tasks, *nodes.read_node(client, node, holder, cluster, asks_networks=asks_networks))
 
 
 def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Callable[[int], bool]) -> ProxmoxSeen:
-    """Return the observation with what only this agent needs: the addresses of its machines, and hidden numbers."""
+    """Add to the observation the addresses of this agent's machines, and hidden numbers."""
     ids = {want.id, *want.formers}
     machines = [each for agent in ids for each in seen.machines_of(agent)]
     machines += [each for each in seen.with_role(Role.READER) if each.mark and each.mark.agent in ids]
@@ -260,8 +260,8 @@ _READING_SHARE: Final = 0.1  # the most of a run's time that goes to readings, o
 class SharedReading:
     """A reading of the node that several agents use, until this run changes something or the reading is old.
 
-    It shows what a verb reports, and that nothing is to be done. No step relies on it: what `up` changes is planned
-    from an observation of its own, and each step reads its container again.
+    Verbs that only report use it, and `up` finds out from it that nothing has to change. Steps are planned from
+    an observation of their own, and each step reads its container again.
     """
 
     def __init__(self, client: Client, read: Callable[[], Reading]) -> None:

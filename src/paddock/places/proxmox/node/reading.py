@@ -255,7 +255,7 @@ def read(client: Client) -> Nodes:
             hint=f"its nodes: {', '.join(sorted(names))}; write one of them as `node`, or as machine.node",
         )
     if client.node in found.offline:
-        raise NodeOffline(f"node {client.node} is offline", hint="start it; what it has cannot be read")
+        raise NodeOffline(f"node {client.node} is offline", hint="start it: until then its containers are unknown")
     return found
 
 

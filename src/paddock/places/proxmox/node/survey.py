@@ -69,7 +69,7 @@ def _unseen(held: Held) -> Iterator[Need]:
 
 
 def survey(client: Client) -> Survey:
-    """Read what the nodes that answer offer to the client's token."""
+    """Read which storages, bridges and archives the answering nodes offer to the client's token."""
     states = nodes(client.get("/nodes"))
     asked = [name for name, may_answer in states.items() if may_answer]
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:

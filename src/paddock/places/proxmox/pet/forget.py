@@ -52,7 +52,7 @@ def _forget_in(want: MachineWant, pet: LxcContainer, state: Mount | None, seen: 
     named = (state.volume if state else None, cache.volume if cache else None, cut_off)
     volumes = tuple(dict.fromkeys(volume for volume in named if volume))
     _check_may_forget(want, pet, volumes, seen)
-    reason = "an earlier `forget` was interrupted" if cut_off else "the agent is to be forgotten"
+    reason = "an earlier `forget` was interrupted" if cut_off else "a person asked to forget the agent"
     if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.mounts):
         title = f"destroy pet {pet.vmid} with {' and '.join(volumes)} and all that {want.agent} has learned"
         yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, want.id, volumes), Risk.RECREATES)
@@ -95,7 +95,7 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
 
 
 def _user_hint(want: MachineWant, user: LxcContainer) -> str:
-    """Return the hint for a container that uses a volume which is to be deleted."""
+    """Return the hint for a container that uses a volume that the plan would delete."""
     whose = user.mark.agent if user.mark else None
     if whose == want.id:
         return "run `paddock down` first"

@@ -39,7 +39,7 @@ def agent_of(mount: Mount) -> AgentId | None:
 
 
 def pets_for(agent: AgentId, seen: ProxmoxSeen) -> list[LxcContainer]:
-    """Return the pets that have a volume of the agent, or are to get one that is adopted."""
+    """Return the pets that have a volume of the agent, or whose mark says that one is being adopted."""
     adopted = [c for c in seen.with_role(Role.PET) if c.mark and c.mark.adopted and agent in c.mark.adopted_agents]
     return list({c.vmid: c for c in (*seen.owners_of(path_in_pet(agent)), *adopted)}.values())
 
@@ -484,7 +484,7 @@ def difference_notes(node: ProxmoxSpec, want: MachineWant, pet: Pet) -> Iterator
 
 
 def _pet_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
-    """Yield notes about keys of the pet that another value was given to: it never runs, and agents may share it."""
+    """Yield notes about keys of the pet that differ from the file: it never runs, and agents may share it."""
     asked, config, root = want.spec.state.pet, pet.container.config, pet.container.mount("rootfs")
     has = {
         "name": (config.get("hostname"), asked.name),

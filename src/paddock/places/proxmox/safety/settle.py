@@ -88,7 +88,7 @@ class Contest(Containers):
         self._put(pet, {"description": settled_notes(pet), "protection": 1, "tags": pet.tagged})
 
     def _win(self, entry: _Entry) -> None:
-        """Return when there is no other container of this kind; remove this one and raise if another run has won."""
+        """Wait until there is no other container of this kind; remove this one and raise if another run has won."""
         told = ""
         while True:
             self._mine(entry.vmid)  # before the look, because who can read the container here can see it elsewhere
