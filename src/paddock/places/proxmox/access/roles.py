@@ -196,14 +196,13 @@ _VALUE: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # Prox
 _WORDS: Final = "--comment 'runs agents with Paddock'"
 
 
-def user_lines(token_id: str, pools: PoolsSpec | None = None) -> list[str]:
+def user_lines(token_id: str) -> list[str]:
     """Return the lines that create the user, the token, the pools and the roles, and let the token look.
 
     The token may then run agents in the pools, and read the names of storages, archives and bridges. The lines may be
     pasted twice.
     """
-    user, name = _parts(token_id)
-    pools = pools or PoolsSpec()
+    (user, name), pools = _parts(token_id), PoolsSpec()
     wanted = [*in_pools(pools), *looking()]
     again = f"If the token exists and its secret is lost: pveum user token remove {user} {name}; then paste all again."
     return [
