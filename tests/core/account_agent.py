@@ -161,7 +161,7 @@ class AccountSide(OnMachine):
         self.program.say(f"verified with {self.program.version}")
         if self.program.version == BROKEN or agent.spec.environment.get("COLOUR") == SILENT:
             raise PaddockError("it does not answer")
-        upgrading.record_verified(agent, guest)
+        upgrading.record(agent, guest, "verified")
         guest.run(agent.runtime.record_verified(agent.bundle.id))
 
 

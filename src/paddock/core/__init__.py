@@ -1,1 +1,1 @@
-"""What every verb needs for one agent: declare, resolve, observe, plan and perform."""
+"""The core of every verb: declare, resolve, observe, plan and perform one agent."""

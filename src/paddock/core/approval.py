@@ -1,4 +1,4 @@
-"""What this account has approved to be started for files: one small file for each command, named by its hash."""
+"""Commands of files that this account has approved: one small file for each command, named by its hash."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from paddock.base.computer import state_folder, write_private
 from paddock.file.commands import Command, commands
 from paddock.file.load import Loaded
 from paddock.file.secrets.allowed import allow
+from paddock.show import journal
 
 FOLDER: Final = "approved"
 
 
 def unapproved(loaded: Loaded) -> list[Command]:
-    """Return what the account has not approved. Without any, this process may run the commands of the file."""
+    """Return the commands that are not approved. If all are, this process may run the commands of the file."""
     found = commands(loaded.spec)
     new = [command for command in found if not _is_own(_folder() / command.id(loaded.folder))]
     if not new:
@@ -63,8 +64,6 @@ def _names(files: Sequence[Path]) -> list[str]:
 
 def _ran_before(files: Sequence[Path]) -> bool:
     """Return whether a journal tells of a scheduled run of these files."""
-    from paddock.show import journal  # few runs need it
-
     runs = (journal.PastRun.from_file(path) for path in journal.folder().glob("*-schedule-run.jsonl"))
     return any(run is not None and list(run.files) == _names(files) for run in runs)
 

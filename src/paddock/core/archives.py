@@ -27,7 +27,7 @@ from paddock.core.resolve import Located, locate
 from paddock.core.streams import about, sender
 from paddock.onboard.stream.layout import matcher
 from paddock.places.contract import Archive, Archives, PlaceSeen
-from paddock.plan import archives as plans
+from paddock.plan import verbs as plans
 from paddock.plan.step import Plan, Step
 from paddock.runtimes import machine
 
@@ -37,7 +37,7 @@ class ArchivesOf:
     """The archives of one agent. Its place makes and keeps them.
 
     The place keeps nothing beside an archive but a short line. So the texts and the record of the last drill are kept
-    on this machine: they tell what the agent has learned, and everyone who may list the storage can read that line.
+    on this machine: they have the agent's memories, and everyone who may list the storage can read that line.
     """
 
     agent: Deployment
@@ -80,19 +80,18 @@ class ArchivesOf:
             self._clear(agent)
 
     def steps_to_read(self, backup: Backup) -> Plan:
-        """Return the plan of what has to be done before a backup can be read."""
+        """Return the plan of the machine that reads a backup."""
         agent = locate(self.agent)
         return self._plan_read(agent, self._archive(backup), observe(agent))
 
     def _plan_read(self, agent: Located, archive: Archive, seen: Observation) -> Plan:
-        found = self.place.plan_read(agent.machine_want, archive, seen.place)
-        return Plan(agent.name, found.steps, found.refusals, found.notes)
+        return self.place.plan_read(agent.machine_want, archive, seen.place).of(agent.name)
 
     def _reader(self, agent: Located) -> Guest:
         """Return the channel to the reader, which has a state of this agent."""
         reader = self.place.reader(agent.machine_want, observe(agent).place)
         if reader is None:
-            raise PaddockError("the machine that is to read the backup cannot be reached")
+            raise PaddockError("the machine that reads the backup cannot be reached")
         found = agent.machine_side.look(agent, reader)
         if found.state_of != str(agent.id):
             whose = one_line(found.state_of) if found.state_of else "no agent"
@@ -102,13 +101,9 @@ class ArchivesOf:
     def _clear(self, agent: Located) -> None:
         """Remove the reader and the copy of the state. If that fails, the next run does it."""
         try:
-            converge.converge(agent, lambda seen: self._plan_clear(agent, seen))
+            converge.converge(agent, lambda seen: self.place.plan_clear(agent.machine_want, seen.place).of(agent.name))
         except PaddockError as error:
             agent.reporter.say(f"the machine that read the backup was not removed; `paddock up` does it: {error}")
-
-    def _plan_clear(self, agent: Located, seen: Observation) -> Plan:
-        found = self.place.plan_clear(agent.machine_want, seen.place)
-        return Plan(agent.name, found.steps, found.refusals)
 
     def remove(self, backups: Sequence[Backup]) -> None:
         names = {each.about["archive"] for each in backups}
@@ -132,7 +127,7 @@ class ArchivesOf:
         return None
 
     def keep_texts(self, backup: Backup, texts: Mapping[str, str]) -> None:
-        """Keep what the agent had learned at the time of a backup."""
+        """Keep the agent's texts at the time of a backup."""
         path = self._texts(backup.about["archive"])
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(path, json.dumps(texts).encode())
@@ -171,18 +166,18 @@ def archives_of(agent: Deployment) -> ArchivesOf | None:
 def plan_save(kept: ArchivesOf, agent: Located, seen: Observation) -> Plan:
     """Plan a backup."""
     said = {name: value for name, value in about(agent, seen.agent).items() if value is not None}
-    return plans.save(agent.name, kept.place.plan_save(agent.machine_want, said, seen.place), seen.inside)
+    return plans.back_up(agent.name, kept.place.plan_save(agent.machine_want, said, seen.place), seen.inside)
 
 
 def save(kept: ArchivesOf, agent: Located) -> Backup:
-    """Make a backup. The agent is stopped meanwhile, and started again whatever happens.
+    """Make a backup. The agent is stopped meanwhile, and started again also if the backup fails.
 
     That nobody writes to the state is proven by its lease: this run holds it while the place makes the archive, and
     the archive counts only after that. If this run dies, the lease is free, and the next `up` starts the agent.
     """
     seen = expect_own_id(agent, observe(agent))
     plan = plan_save(kept, agent, seen)
-    parts = plans.Parts.of(plan)
+    parts = plans.BackupParts.of(plan)
     texts = _texts(agent, seen) if seen.agent and not plan.refusals else {}
     later = [*parts.make, *parts.confirm, *parts.start]
     carry_out(agent, Plan(agent.name, parts.stop, plan.refusals, plan.notes, then=later), seen)

@@ -21,10 +21,9 @@ _CONNECT_SECONDS: Final = 3
 _COMMAND_SECONDS: Final = 30
 
 
-def ask(guest: Guest, runtime: Runtime, probe: Probe, *, patience: float = 0.0) -> Verdict:
-    """Make a probe's request on the machine and return the verdict. Repeat it while nothing listens there."""
-    reply = _reply(guest, _question(runtime, probe), probe.request.seconds, patience)
-    return _verdict(probe, reply)
+def ask(guest: Guest, runtime: Runtime, probe: Probe) -> Verdict:
+    """Make a probe's request on the machine and return the verdict."""
+    return _verdict(probe, _reply(guest, _question(runtime, probe), probe.request.seconds, patience=0.0))
 
 
 def keys(runtime: Runtime) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from paddock.kinds.workload import Answer, Request
 from paddock.runtimes.contract import Runtime
 from paddock.runtimes.sent import program
 
-_LONGEST_LINE: Final = 16 << 20  # what the relay prints of the longest line or body that it reads
+_LONGEST_LINE: Final = 16 << 20  # bytes that the relay prints for the longest line or body
 _LONGEST_ANSWER: Final = 256 << 20  # bytes of all parts; those that nobody has read yet are kept
 _GRACE: Final = 20.0  # seconds for the machine, beyond those of a request
 

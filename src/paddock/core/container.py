@@ -41,7 +41,7 @@ class Pulled:
     """The result of a pull."""
 
     before: Image | None  # that the agent's container was created from; None without a container
-    after: Image  # what the name of the image means now
+    after: Image  # that the name means now
 
     @property
     def changed(self) -> bool:
@@ -88,7 +88,7 @@ def get_image(guest: Guest, container: AgentContainer) -> None:
 def usable_image(guest: Guest, container: AgentContainer, tree: CodeTree | None) -> str:
     """Return the image to run: that of the file, or one that Paddock makes from it because it has no Python.
 
-    Whatever the file names stays as it is.
+    The image of the file is not changed.
     """
     if tree is None:
         return container.image.name

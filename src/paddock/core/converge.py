@@ -130,7 +130,7 @@ def down(agent: Deployment, *, looked: bool = False) -> str:
 def cycle(agent: Deployment, *, looked: bool = False) -> str:
     """Recreate an agent's machine; return a line about the result.
 
-    What `up` needs for the new machine is looked at and built before the old one stops.
+    Everything that `up` needs for the new machine is checked and built before the old one stops.
     """
     with agent_lock(agent):
         located, disk = locate(agent), RootDisk(looked)
@@ -176,7 +176,7 @@ def _plan_forget(agent: Located, seen: Observation) -> Plan:
     keeps_machine = agent.place.traits.keeps_machine
     machine = agent.place.plan(Goal.FORGET, agent.machine_want, seen.place)
     if machine.refusals and not keeps_machine:
-        return Plan(agent.name, refusals=machine.refusals)  # before what is inside a machine that would be destroyed
+        return Plan(agent.name, refusals=machine.refusals)  # the agent inside does not matter yet
     plan = plans.forget(agent.name, machine, seen.inside, keeps_machine=keeps_machine)
     if plan.empty and not keeps_machine:
         return replace(plan, refusals=_with_hidden_machines(agent, machine, seen).refusals)
@@ -186,7 +186,7 @@ def _plan_forget(agent: Located, seen: Observation) -> Plan:
 def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
     """Delete an agent's state as agreed; return a line about the result.
 
-    A person may take their time to answer, so the agent is observed and planned again: only what was shown is deleted.
+    A person may take their time to answer, so the agent is observed and planned again, and another plan is refused.
     """
     with agent_lock(agent), place_lock(agent.place, partial(agent.reporter.waiting, PLACE_IN_USE)):
         located = locate(agent)

@@ -1,4 +1,4 @@
-"""The agents of a file, each in its place, and what is to become their state."""
+"""The agents of a file, each in its place, and streams that become their state."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self
 
+from paddock.backups.contract import Backup, Backups
 from paddock.base.frozen import frozen
 from paddock.channels import Guest
 from paddock.core.standin import StandIn
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from paddock.core.resolve import Located, Resolved
 
 
-SPARE: Final = 64 << 20  # bytes that a stream may have more than it should, for what is not counted
+SPARE: Final = 64 << 20  # bytes that a stream may exceed its size by, because not all of it is counted
 
 
 class Origin(Protocol):
@@ -35,7 +36,7 @@ class Origin(Protocol):
 
     @property
     def record(self) -> Mapping[str, str]:
-        """What the agent's machine keeps about it."""
+        """The facts about it that the agent's machine keeps."""
         ...
 
     def retire(self) -> None:
@@ -48,15 +49,27 @@ class Incoming:
     """A stream, from wherever it comes."""
 
     name: str  # in titles of steps, such as "backup 2026-11-16T02-02-12Z"
-    size: int | None  # of its files, where it is known; what is much larger is refused
+    size: int | None  # of its files, where it is known; a much larger stream is refused
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     length: int | None = None  # of the stream, where it is known; files with holes are shorter in it
-    of: Mapping[str, str] = field(default_factory=dict)  # what its manifest has to say, such as `agent`
+    of: Mapping[str, str] = field(default_factory=dict)  # facts that its manifest must have, such as `agent`
     manifest: str | None = None  # the SHA-256 of its manifest, if that was signed
     origin: Origin | None = None  # of an import; such a state never replaces another one
     expects: Sequence[str] = ()  # paths that it must have
     discards: bool = False  # a person gives up the state that it replaces, which is not saved then
-    aside: Sequence[str] = ()  # patterns of what does not become part of the agent's home
+    aside: Sequence[str] = ()  # patterns of files that are kept out of the agent's home
+
+    @classmethod
+    def of_backup(cls, agent: Deployment, destination: Backups, backup: Backup) -> Self:
+        """Return a backup of an agent as the stream of a state."""
+        return cls(
+            f"backup {backup.name}",
+            backup.about.get("bytes"),  # not known of an archive that the place made
+            lambda: destination.read(backup),
+            length=backup.about.get("length"),
+            of={"agent": str(agent.id), "kind": agent.spec.kind},
+            manifest=backup.proof.manifest if backup.proof else None,
+        )
 
 
 class MachineSide(Protocol):
@@ -75,10 +88,6 @@ class MachineSide(Protocol):
         ...
 
 
-if TYPE_CHECKING:
-    pass  # HOUSE
-
-
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
     """One agent of a file in its place, as declared. Nothing was read from the world yet."""
@@ -88,21 +97,21 @@ class Deployment:
     spec: AgentSpec
     folder: Path  # of the file
     place: AnyPlace
-    recipe: Recipe[Any]  # what its kind knows
+    recipe: Recipe[Any]  # of its kind
     reporter: AgentReporter
     model_gateway: Deployment | None = None  # the agent that serves its models
-    # Ids under which the agent may be deployed so far; what has one of them becomes this agent's.
+    # Former ids of the agent. Units, containers and states with one of them become this agent's.
     formers: tuple[AgentId, ...] = ()
     beside_others: bool = False  # agents of this name in other projects may be at the place too
     others: Collection[str] = ()  # names of the other agents of the file
     neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
-    incoming: Incoming | None = None  # what is to become its state
+    incoming: Incoming | None = None  # a stream that becomes its state
     notify: NotifySpec | None = None  # who hears of failures
     rollback: Upgrade | None = None  # the upgrade that it goes back from
     copy_of: Deployment | None = None  # the agent that this one is a harmless copy of
     throwaway: bool = False  # it is removed at the end of the run, and no file has it
     stand_in: StandIn | None = None  # serves its model on its machine
-    machine_side: MachineSide = field(repr=False, compare=False)  # what happens on its machine
+    machine_side: MachineSide = field(repr=False, compare=False)  # reads and changes its machine
 
     @classmethod
     def declared(
@@ -145,8 +154,3 @@ class Deployment:
         """The name of its place, with the node if the file names another one."""
         node = self.spec.machine.node
         return f"{self.spec.place} ({node})" if node else self.spec.place
-
-
-def gateway_of(agent: AgentSpec) -> str | None:
-    """Return the name of the agent that serves this agent's models."""
-    return agent.model_gateway

@@ -1,4 +1,4 @@
-"""Look at files on a machine: the directories under ``mounts:``, and files on a root disk that is to be destroyed."""
+"""Look at files on a machine: the directories under ``mounts:``, and files on a root disk before it is destroyed."""
 
 from __future__ import annotations
 

@@ -19,25 +19,21 @@ from paddock.base.errors import PaddockError, is_full, warn_not_written
 from paddock.core.deployment import Deployment
 from paddock.places.contract import AnyPlace
 
-PLACE_IN_USE: Final = "waiting for its place, which another agent uses"
+PLACE_IN_USE: Final = "waiting: another run is working at the same place"
 
 
 class Busy(PaddockError):
     """Another run holds the lock of the same agent."""
 
 
-@contextmanager
-def agent_lock(agent: Deployment) -> Iterator[None]:
+def agent_lock(agent: Deployment) -> AbstractContextManager[None]:
     """Hold the agent lock. If another run has it, raise an error at once that names that run."""
-    with _held("agent", agent):
-        yield
+    return _held("agent", agent)
 
 
-@contextmanager
-def drill_lock(agent: Deployment) -> Iterator[None]:
+def drill_lock(agent: Deployment) -> AbstractContextManager[None]:
     """Keep other runs from a drill of the same agent."""
-    with _held("drill", agent):
-        yield
+    return _held("drill", agent)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ class Observation:
 
     @property
     def inside(self) -> InsideSeen:
-        """What planning needs to know of the inside."""
+        """The inside of the machine, for planning."""
         error = self.unreachable
         refusal = Refusal(error.message, error.hint, code="machine.unreachable") if error else None
         return InsideSeen(self.agent, refusal, stopped=self.machine.status == "stopped")
@@ -105,7 +105,7 @@ def reach(agent: Located, seen: Observation, got: Got | None = None) -> Guest:
 def connecting(loaded: Loaded, only: Collection[str]) -> AbstractContextManager[None]:
     """Connect to the machine of the only agent of a run, if it is on Proxmox and was reached before.
 
-    With several agents, the connections would take the processor from what they are to speed up.
+    With several agents, the connections would take processor time from the work that they should speed up.
     """
     chosen = loaded.chosen(only)
     if len(chosen) != 1:

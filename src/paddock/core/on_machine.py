@@ -37,41 +37,8 @@ from paddock.core.verify import (
     verify_when_healthy,
     verify_when_settled,
 )
-from paddock.plan.actions import (
-    AgentAction,
-    ApplyBundle,
-    AwaitAnswer,
-    AwaitPackages,
-    CheckDestination,
-    CheckMounts,
-    CheckRootSize,
-    CheckStateSize,
-    ClaimState,
-    CloseAccount,
-    CreateContainer,
-    DeleteState,
-    ExpectNewState,
-    GetImage,
-    GoBack,
-    InstallCode,
-    InstallContents,
-    InstallPackages,
-    PullImage,
-    ReceiveState,
-    RemoveAgent,
-    RemoveContainer,
-    RemoveFormerState,
-    RenameAgent,
-    RetireOrigin,
-    SaveState,
-    SettleState,
-    StartAgent,
-    StartEngine,
-    StartStandIn,
-    StopAgent,
-    SwapState,
-    TryImage,
-)
+from paddock.plan import actions
+from paddock.plan.actions import AgentAction
 from paddock.plan.agent import AgentSeen, Ends
 from paddock.runtimes import machine
 from paddock.runtimes.code import tree as codetree
@@ -83,8 +50,16 @@ from paddock.verify.look import facts, machine_program
 
 _STOPPED_LOOKS: Final = 2  # after which a container that should run is taken for failed
 _PACKAGES_SECONDS: Final = 900  # for the packages of a container, which come from the distribution's mirrors
-# Actions during which a person sees the newest line of what their programs print.
-_LONG: Final = (InstallContents, InstallPackages, InstallCode, GetImage, PullImage, TryImage, CreateContainer)
+# Actions that show a person the newest line of their programs' output.
+_LONG: Final = (
+    actions.InstallContents,
+    actions.InstallPackages,
+    actions.InstallCode,
+    actions.GetImage,
+    actions.PullImage,
+    actions.TryImage,
+    actions.CreateContainer,
+)
 _LOG_LINES: Final = 8
 _BACK_SECONDS: Final = 20.0  # that an agent gets to be healthy with its configuration from before
 _More = TypeVar("_More")
@@ -112,88 +87,89 @@ class OnMachine:
 
     def _perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
         match action:
-            case InstallContents():
+            case actions.InstallContents():
                 manifest = agent.contents.put_into(reach(), agent.paths.code, agent.programs)
                 agent.reporter.journal("manifest", lines=lines(manifest))
-            case InstallPackages(packages):
+            case actions.InstallPackages(packages):
                 install_packages(reach(), packages)
-            case InstallCode():
+            case actions.InstallCode():
                 _install_code(_resolved(agent), reach())
-            case StartEngine(service):
+            case actions.StartEngine(service):
                 start_engine(reach(), service)
-            case GetImage():
+            case actions.GetImage():
                 if agent.runtime.container:
                     get_image(reach(), agent.runtime.container)
-            case TryImage():
+            case actions.TryImage():
                 if agent.runtime.container:
                     _try_image(_resolved(agent), reach(), agent.runtime.container)
-            case PullImage(image):
+            case actions.PullImage(image):
                 if agent.runtime.container:
                     pulled = pull_image(reach(), agent.runtime.container)
                     what = "is now" if pulled.changed else "did not change, it is"
                     agent.reporter.say(f"{image} {what} {pulled.after.shown}")
-            case CreateContainer(bundle_id, replaces):
+            case actions.CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
-            case RemoveContainer(engine):
+            case actions.RemoveContainer(engine):
                 remove_container(reach(), engine, agent.id, agent.runtime.formers, agent.paths)
-            case ApplyBundle(bundle_id):
+            case actions.ApplyBundle(bundle_id):
                 _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
-            case GoBack(bundle_id):
+            case actions.GoBack(bundle_id):
                 self._go_back(agent, reach(), bundle_id)
-            case AwaitPackages():
+            case actions.AwaitPackages():
                 _await_packages(agent, reach())
-            case ClaimState():
+            case actions.ClaimState():
                 claim_state(agent, reach())
-            case AwaitAnswer():
+            case actions.AwaitAnswer():
                 self._await_answer(_resolved(agent), reach())
-            case CheckStateSize(size):
+            case actions.CheckStateSize(size):
                 _check_size(reach(), "the state volume", agent.paths.state, size)
-            case CheckRootSize(size):
+            case actions.CheckRootSize(size):
                 _check_size(reach(), "the root disk", "/", size)
-            case CheckMounts():
+            case actions.CheckMounts():
                 made_for_it = not agent.place.traits.keeps_machine
                 mounts.check(reach(), agent.spec, seen.machine.owner, made_for_it=made_for_it)
-            case DeleteState():
-                _delete_state(agent, reach())
-            case RenameAgent(former):
+            case actions.DeleteState():
+                argv = machine.delete_state(agent.id, agent.paths)
+                expect(reach(), f"deleting the state of {agent.name}", argv, deadline=300)
+            case actions.RenameAgent(former):
                 argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
                 expect(reach(), f"giving {former} the id {agent.id}", argv, deadline=300)
-            case ExpectNewState(size):
+            case actions.ExpectNewState(size):
                 streams.expect_new(agent, reach(), size)
-            case RetireOrigin():
+            case actions.RetireOrigin():
                 streams.retire_origin(agent)
-            case ReceiveState():
+            case actions.ReceiveState():
                 streams.receive_state(agent, reach())
-            case StartStandIn():
+            case actions.StartStandIn():
                 if agent.stand_in:
                     agent.stand_in.start(reach())
-            case CloseAccount():
+            case actions.CloseAccount():
                 expect(reach(), "closing the agent's account to logins", machine.close_account(agent.paths))
-            case StopAgent():
+            case actions.StopAgent():
                 streams.stop(agent, reach())
-            case CheckDestination():
+            case actions.CheckDestination():
                 destination_of_states(agent).check()
-            case SaveState():
+            case actions.SaveState():
                 version.save_state(agent, reach(), action, seen.agent)
-            case StartAgent():
+            case actions.StartAgent():
                 expect(reach(), f"starting {agent.name}", agent.runtime.start(), deadline=180)
                 guest = reach()
                 self._await_health(agent, guest, partial(expect_health, agent, guest))
-            case SwapState():
+            case actions.SwapState():
                 streams.restoration(agent, reach(), "swap")
-            case SettleState():
+            case actions.SettleState():
                 streams.restoration(agent, reach(), "settle")
-            case RemoveFormerState():
+            case actions.RemoveFormerState():
                 streams.restoration(agent, reach(), "finish")
                 if agent.rollback:
-                    version.record_ended(agent, reach())
-            case RemoveAgent():
+                    version.record(agent, reach(), "ended")
+            case actions.RemoveAgent():
                 expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
             case _:
                 assert_never(action)
 
     def _await_health(self, agent: Located, guest: Guest, ask: Callable[[float], _More | Unhealthy]) -> _More:
-        """Wait until the agent is healthy. ``ask`` gets the seconds that are left; return what it finds in the end."""
+        """Wait until the agent is healthy. ``ask`` gets the seconds that are left; return its last answer."""
         wait = Wait(agent.spec.verify.timeout)
         pause = 0.1
         # Waiting on the machine takes no further connections. A failed unit is noticed between two waits.
@@ -214,7 +190,7 @@ class OnMachine:
         return asked
 
     def _go_back(self, agent: Located, guest: Guest, bundle_id: str) -> None:
-        """Give an agent what it was last verified with, and wait until it runs.
+        """Give an agent its last verified configuration, and wait until it runs.
 
         The file says nothing about that configuration any more, so an agent that runs and does not answer may be
         healthy: it may listen elsewhere.
@@ -242,7 +218,7 @@ class OnMachine:
             raise PaddockError(f"{agent.name} is running, but {count} checks failed:\n{as_text(report.failed)}")
         agent.reporter.say(f"{len(report.lines)} checks, none failed")
         if agent.version:
-            version.record_verified(agent, guest)
+            version.record(agent, guest, "verified")
         expect(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
 
 
@@ -259,7 +235,7 @@ def _observed(agent: Located, guest: Guest) -> AgentSeen:
 
 
 def _looked_at(agent: Resolved, guest: Guest) -> AgentSeen:
-    """Observe an agent, and read what its quick checks need in the same round trip, in case nothing has to change."""
+    """Observe an agent, and read the facts for its quick checks in the same round trip."""
     if agent.runtime.foreground:
         return _observed(agent, guest)
     argv = machine.observe_and_look(_observe(agent), agent.paths, agent.bundle.id, machine_program())
@@ -370,7 +346,7 @@ def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
     except CommandFailed as failure:
         if first is argv or failure.result.code != streams.SET_ASIDE:
             raise
-        for line in lines(streams.make_whole(agent, guest)):
+        for line in lines(streams.restoration(agent, guest, "whole")):
             agent.reporter.say(line)
         told = _configured(agent, guest, argv)
     for line in lines(told):
@@ -378,7 +354,7 @@ def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
 
 
 def _configured(agent: Resolved, guest: Guest, argv: Sequence[str]) -> str:
-    """Send the bundle and the secrets to a program on the machine, and return what it printed."""
+    """Send the bundle and the secrets to a program on the machine, and return its output."""
     try:
         return expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
     except CommandFailed as failure:
@@ -406,8 +382,3 @@ def claim_state(agent: Located, guest: Guest) -> None:
     argv = machine.claim_state(agent.id, agent.spec.user, agent.paths, mounted=mounted)
     for line in lines(expect(guest, f"claiming the state of {agent.name}", argv, deadline=600)):
         agent.reporter.say(line)
-
-
-def _delete_state(agent: Located, guest: Guest) -> None:
-    argv = machine.delete_state(agent.id, agent.paths)
-    expect(guest, f"deleting the state of {agent.name}", argv, deadline=300)

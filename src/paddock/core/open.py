@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paddock.base.errors import BadInput
-from paddock.core.deployment import Deployment, gateway_of
+from paddock.core.deployment import Deployment
 from paddock.core.on_machine import OnMachine
 from paddock.file.load import Loaded
 from paddock.file.models.whole import AgentSpec
@@ -29,7 +29,7 @@ def deployments(
         raise BadInput(
             f"no agent of {loaded.path.name} is enabled", hint="remove `enabled: false`, or name an agent with --only"
         )
-    needed = dict.fromkeys([*chosen, *(behind for name in chosen if (behind := gateway_of(agents[name])))])
+    needed = dict.fromkeys([*chosen, *(behind for name in chosen if (behind := agents[name].model_gateway))])
     places: dict[tuple[str, str | None], AnyPlace] = {}
     try:
         for agent in (agents[name] for name in needed):
@@ -37,9 +37,9 @@ def deployments(
                 spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
                 places[_where(agent)] = place_for(agent.place, spec, loaded.folder, reporter.say, patient=patient)
         found: dict[str, Deployment] = {}
-        gateways_first = sorted(needed, key=lambda name: gateway_of(agents[name]) is not None)
+        gateways_first = sorted(needed, key=lambda name: agents[name].model_gateway is not None)
         for name in gateways_first:
-            behind = gateway_of(agents[name])
+            behind = agents[name].model_gateway
             place = places[_where(agents[name])]
             found[name] = Deployment.declared(
                 name, loaded, place, reporter, OnMachine(), found[behind] if behind else None

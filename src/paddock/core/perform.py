@@ -16,7 +16,7 @@ from paddock.plan.step import Plan
 
 @dataclass
 class Progress:
-    """What a run has done so far, over all its attempts."""
+    """The progress of a run, over all its attempts."""
 
     unverified: bool = False  # a step changed something after the agent was last verified
     began: bool = False  # a step was begun

@@ -1,4 +1,4 @@
-"""Resolving an agent: what the file leaves open is read from the world, once per run, into one frozen value."""
+"""Resolving an agent: paths, addresses and secrets are read once per run, into one frozen value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ipaddress
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from paddock.backups.contract import Destination
 from paddock.backups.folder import FolderDestination
@@ -36,14 +36,14 @@ from paddock.runtimes.systemd import confine
 
 @frozen
 class Asked:
-    """What a person asks for beyond the file."""
+    """Changes that a person asks for beyond the file."""
 
     restart: bool = False
     recreate: bool = False  # a new container
     pull: bool = False  # another pull of its image, and a new container if that is another one then
 
     def of_container(self, want: ContainerWant, *, pulled: bool) -> ContainerWant:
-        """Return the wanted container with what is asked for."""
+        """Return the wanted container with these changes."""
         return replace(want, recreate=self.recreate, pull=self.pull and not pulled, renew=self.pull)
 
 
@@ -237,7 +237,7 @@ def _code(runtime: Runtime, tree: CodeTree | None) -> tuple[str, CodeTree] | Non
 
 
 def resolve(agent: Located) -> Resolved:
-    """Read the address of the model gateway and the secrets; return the agent as it is to be configured.
+    """Read the address of the model gateway and the secrets; return the agent with its complete configuration.
 
     Raises ``GatewayUnknown`` while the model gateway has no address.
     """
@@ -301,9 +301,6 @@ def _fields(agent: Deployment, kind: type[Deployment]) -> dict[str, Any]:
     return {each.name: getattr(agent, each.name) for each in fields(kind)}
 
 
-if TYPE_CHECKING:
-    pass  # HOUSE
-
 _HERE: Final = "local"  # the address of the machine that Paddock itself runs on
 
 
@@ -312,7 +309,7 @@ class GatewayUnknown(PaddockError):
 
 
 def offer_of(gateway: Located) -> Offer:
-    """Return what the model gateway offers to other agents."""
+    """Return the models and the port that the model gateway offers to other agents."""
     offer = gateway.recipe.offer(gateway.spec)
     if offer is None:
         raise AssertionError("the loader accepts no other kind as a model gateway")

@@ -30,7 +30,7 @@ SET_ASIDE: Final = 79  # an exit code
 
 
 def receive_state(agent: Located, guest: Guest) -> None:
-    """Unpack what is to become the agent's state beside it, and verify it there."""
+    """Unpack the incoming state beside the agent's present one, and verify it there."""
     incoming = agent.incoming
     if incoming is None:
         raise TypeError(f"{agent.name} receives nothing")
@@ -64,7 +64,7 @@ def receive_state(agent: Located, guest: Guest) -> None:
 
 
 def _pump(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> Callable[[], bytes]:
-    """Copy a stream into a program; return a function that waits for what the program said.
+    """Copy a stream into a program; return a function that waits for the program's output.
 
     If the program ends early, its own message says why.
     """
@@ -136,11 +136,6 @@ def unless_set_aside(agent: Located, argv: Sequence[str]) -> list[str]:
     return ["sh", "-c", looked, "paddock", f"{agent.paths.state}/.paddock/set-aside", *argv]
 
 
-def make_whole(agent: Located, guest: Guest) -> str:
-    """Put back what was set aside when the state was that of a copy; return what was done."""
-    return restoration(agent, guest, "whole")
-
-
 def stop(agent: Located, guest: Guest) -> None:
     """Stop the agent's processes."""
     expect(guest, f"stopping {agent.name}", agent.runtime.stop(), deadline=180)
@@ -151,7 +146,7 @@ def _argv(order: Mapping[str, object]) -> list[str]:
 
 
 def about(agent: Located, seen: AgentSeen | None) -> dict[str, str | None]:
-    """Return what a backup says about its agent. The version is that of the code that last ran on the state."""
+    """Return the facts about an agent for its backup. The version is the one of the code that last used the state."""
     ran = (seen.ran if seen else "") or getattr(agent.spec, "version", None)
     return {"agent": str(agent.id), "kind": agent.spec.kind, "version": ran}
 
@@ -182,7 +177,7 @@ def sender(
 
 
 def send(agent: Located, guest: Guest, destination: Destination, said: Mapping[str, str | None]) -> Backup:
-    """Send the state of an agent to a destination, with what is said about it."""
+    """Send the state of an agent to a destination, with these facts about it."""
     texts = agent.recipe.keeping(agent.spec).texts
     with guest.piped(sender(agent, said)) as pipes:
         pipes.sink.close()

@@ -54,7 +54,7 @@ class Stays(PaddockError):
 
 
 class NotSaved(PaddockError):
-    """The state that is to be replaced could not be saved, so it was not replaced."""
+    """The old state could not be saved, so it was not replaced."""
 
 
 class GoesBack(PaddockError):
@@ -69,7 +69,7 @@ class GoesBack(PaddockError):
 
 
 def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen | None) -> None:
-    """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
+    """Save the state of an agent that is stopped. If its version changes, record the backup in the state."""
     destination = destination_of_states(agent)
     said = about(agent, seen) | ({"version": action.version} if action.version else {})
     at = int(clock.now().timestamp())  # the name of a backup may be of a later second
@@ -92,24 +92,15 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
             "at": at,
             **({"runtime": seen.housing.runtime, "base": seen.housing.base} if seen else {}),
         }
-        _record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
+        record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
     if not keeps_streams(agent):
         needed = {backup.name, *([seen.upgrade.backup] if seen and seen.upgrade else [])}
         old = [each for each in destination.backups()[:-_KEPT] if each.name not in needed]
         destination.remove(old)
 
 
-def record_verified(agent: Located, guest: Guest) -> None:
-    """Record that the agent works with its version."""
-    _record(agent, guest, "verified")
-
-
-def record_ended(agent: Located, guest: Guest) -> None:
-    """Forget an upgrade that the agent went back from."""
-    _record(agent, guest, "ended")
-
-
-def _record(agent: Located, guest: Guest, what: str, *lines: str) -> None:
+def record(agent: Located, guest: Guest, what: str, *lines: str) -> None:
+    """Record in the state what became of a change of the version: saved, verified, back, on or ended."""
     argv = machine.record_upgrade(agent.paths, what, *lines)
     expect(guest, f"recording the version of {agent.name}", argv)
 
@@ -135,7 +126,7 @@ def brought_up(agent: Deployment, bring: Bring) -> str:
 
 
 def _configured_as_before(agent: Deployment, failure: PaddockError) -> PaddockError:
-    """Give an agent what it was last verified with, if a change of it failed; return the error to raise."""
+    """Bring the last verified configuration back, if a change of it failed; return the error to raise."""
     located = locate(agent)
     try:
         seen = observe(located)
@@ -175,7 +166,7 @@ def _rolled_back(agent: str, last: Upgrade) -> RolledBack:
 def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) -> Upgrade | None:
     """Record that an agent goes back, if a new version has touched its state and was not verified.
 
-    If the agent was only stopped for the new version, it is started with the old one. None if nothing is to be done.
+    If the agent was only stopped for the new version, it is started with the old one. None if it need not go back.
     """
     located = locate(agent)
     if not located.version:
@@ -203,7 +194,7 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
     if found.upgrade is None or not found.unproven or found.upgrade.after != located.version:
         return None
     why = one_line(failure.message)
-    _record(located, reach(located, seen), "back", why)
+    record(located, reach(located, seen), "back", why)
     return replace(found.upgrade, back=True, why=failure.message)
 
 
@@ -214,7 +205,7 @@ def _go_back(agent: Deployment, last: Upgrade, bring: Bring) -> str:
     except (Refused, WorldChanged, Unreachable):
         raise
     except PaddockError as failure:
-        why = f"\nIt was to go back because of this:\n{last.why}" if last.why else ""
+        why = f"\nThe reason for going back was:\n{last.why}" if last.why else ""
         if _stays(agent):
             message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}{why}"
             raise Stays(message, hint=failure.hint) from None
@@ -234,7 +225,7 @@ def _stays(agent: Deployment) -> bool:
     seen = observe(located)
     if seen.agent is None or not seen.agent.goes_back or seen.agent.went_back:
         return False
-    _record(located, reach(located, seen), "on")
+    record(located, reach(located, seen), "on")
     return True
 
 
@@ -244,20 +235,12 @@ def begin_rollback(agent: Deployment) -> None:
         located = locate(agent)
         guest = reach(located, observe(located))
         with agent.reporter.step("rollback.begin", f"record that {agent.name} goes back"):
-            _record(located, guest, "back", "")
+            record(located, guest, "back", "")
 
 
 def as_before(agent: Deployment, last: Upgrade) -> Deployment:
-    """Return an agent as it was before an upgrade, with its state from then as what is to become its state."""
-    destination, backup = _saved(agent, last)
-    incoming = Incoming(
-        f"backup {backup.name}",
-        backup.about["bytes"],
-        lambda: destination.read(backup),
-        length=backup.about.get("length"),
-        of={"agent": str(agent.id), "kind": agent.spec.kind},
-        manifest=backup.proof.manifest if backup.proof else None,
-    )
+    """Return an agent as it was before an upgrade. Its backup from then becomes its state."""
+    incoming = Incoming.of_backup(agent, *_saved(agent, last))
     return replace(as_version(agent, last.before, last.housing), incoming=incoming, rollback=last)
 
 
@@ -289,7 +272,7 @@ def _proven(agent: Deployment, destination: Destination, backup: Backup) -> Back
 
 
 def as_version(agent: Deployment, version: str, housing: Housing) -> Deployment:
-    """Return an agent with another version of its code, in what that version ran in."""
+    """Return an agent with another version of its code, in the runtime and the base of that version."""
     if housing.runtime in _RUNTIMES:
         runtime = RuntimeName(housing.runtime)
         agent = replace(agent, spec=agent.spec.model_copy(update={"runtime": runtime}))

@@ -79,7 +79,7 @@ class MachineWant:
     state_path: str  # where the runtime expects the state
     template: TemplateWant | None = None
     cache: CacheWant | None = None
-    # Ids under which the agent may be deployed so far; what has one of them becomes this agent's.
+    # Former ids of the agent. Containers and volumes with one of them become this agent's.
     formers: tuple[AgentId, ...] = ()
     beside_others: bool = False  # agents of this name in other projects may be at the place too
     throwaway: bool = False  # no file has this agent
@@ -133,7 +133,7 @@ class Finding:
 
 @frozen
 class Description:
-    """Existing things in the words of the file. What cannot be read or expressed there is left out."""
+    """An existing machine or volume, in keys of the file. Settings that the file has no key for are left out."""
 
     said: Mapping[str, Mapping[str, Any] | Sequence[Any]] = field(default_factory=dict)  # machine, state, mounts
     left_out: Sequence[str] = ()
@@ -165,7 +165,7 @@ class Templates(Protocol[Seen]):
         ...
 
     def remove(self, info: TemplateInfo, seen: Seen) -> None:
-        """Delete an observed template, or what an interrupted run left of one."""
+        """Delete an observed template, or the builder of an interrupted run."""
         ...
 
 
@@ -201,7 +201,7 @@ class Archives(Protocol[Seen]):
         ...
 
     def remove(self, want: MachineWant, archives: Sequence[Archive]) -> None:
-        """Delete archives, and what interrupted backups of the agent have left."""
+        """Delete archives, and unfinished archives of interrupted backups of the agent."""
         ...
 
     def plan_read(self, want: MachineWant, archive: Archive, seen: Seen) -> MachinePlan:
@@ -221,7 +221,7 @@ class Doctor(Protocol):
     """Examines whether a place can do what a file needs."""
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
-        """Return findings, and commands for a person that repair what is missing."""
+        """Return findings, and commands for a person that remedy them."""
         ...
 
 
@@ -278,7 +278,7 @@ class Place(Protocol[Observed, Own]):
         """Return the observation that the agents of a run share, which is read when it is first asked for.
 
         None once this run has changed the place, and while a change of that agent is under way. It is for reports, and
-        to find out that nothing is to be done; steps are planned from ``observe``.
+        to find out that nothing has to change; steps are planned from ``observe``.
         """
         ...
 
@@ -306,7 +306,7 @@ class Place(Protocol[Observed, Own]):
         ...
 
     def remnants(self, project: str, agents: Collection[str], seen: Observed) -> Sequence[Remnant]:
-        """Return what the project has at the place besides these agents. Pure."""
+        """Return machines and states of the project at the place that belong to none of these agents. Pure."""
         ...
 
     def verify(self, want: MachineWant, seen: Observed) -> Sequence[Finding]:

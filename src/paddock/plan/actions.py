@@ -99,7 +99,7 @@ class AwaitAnswer:
 
 @frozen
 class RenameAgent:
-    """Make everything that has a former id the agent's own."""
+    """Give units, configuration and state of a former id the agent's id."""
 
     former: str
 
@@ -206,17 +206,17 @@ class StartAgent:
 
 @frozen
 class SwapState:
-    """Put the received state in the place of the agent's. What was there is kept."""
+    """Replace the agent's state with the received one. The old state is kept."""
 
 
 @frozen
 class SettleState:
-    """Finish what an interrupted restore had begun to put in place, or remove what it had only received."""
+    """Finish an interrupted restore that had begun to replace the state; otherwise remove the received state."""
 
 
 @frozen
 class RemoveFormerState:
-    """Remove what was the agent's state before another one took its place."""
+    """Remove the agent's old state after a restore."""
 
 
 @frozen

@@ -51,17 +51,17 @@ class AgentWant:
     account: str = ""  # NAME:GROUP:UID:GID, if Paddock creates the account
     project: str = ""
     beside_others: bool = False  # other agents of this name may be on the machine too
-    incoming: str | None = None  # what becomes its state
+    incoming: str | None = None  # the name of the stream that becomes its state
     restart: bool = False  # a person asked for it
     version: str = ""  # of its code; empty if it has none of its own
-    saves_to: str = ""  # where its state is saved before its version changes or another state takes its place
+    saves_to: str = ""  # where its state is saved before its version changes or its state is replaced
     saves_replaced: bool = False  # a state that is replaced is saved first
     limits: str = ""  # of its units on a host, in words; empty if its machine or its container has the limits
     stand_in: bool = False  # it talks to a stand-in for its model, on its machine
     added: frozenset[str] = frozenset()  # packages that its template does not have
 
     def preinstalled(self) -> AgentSeen:
-        """Return what a new machine holds that was cloned from the agent's template."""
+        """Return the packages and the code on a new machine that was cloned from the agent's template."""
         # The template of an agent in a container holds the engine only: the code is installed for its container.
         trees = frozenset({self.tree} if self.tree and not self.container else ())
         return AgentSeen(packages=self.packages - self.added, trees=trees)
@@ -107,17 +107,17 @@ class AgentSeen:
     planted: str | None = None  # a path where Paddock's own directory in the state should be, and something else is
     forgotten: str | None = None  # a state whose deletion has begun
     kept_aside: str | None = None  # the state from before a restore that did not end
-    unsettled: str | None = None  # what a restore left that was interrupted
+    unsettled: str | None = None  # the path that an interrupted restore left
     changed: Sequence[str] = ()  # files that the file overwrites, and that are not as Paddock wrote them
     ran: str = ""  # the version of the code that last ran on the state
     upgrade: Upgrade | None = None  # the last change of the version
-    housing: Housing = Housing()  # what the current bundle runs in
+    housing: Housing = Housing()  # of the current bundle
     holder: str | None = None
     account: str = ""  # of the current bundle, in the form of the wanted one
-    account_open: Sequence[str] = ()  # what lets others log in to it, if Paddock made it
+    account_open: Sequence[str] = ()  # ways for others to log in to it, if Paddock made it
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
-    # What the quick checks of `verify` need to know, if it was read at the same time. Plans do not depend on it.
+    # Facts for the quick checks of `verify`, if they were read at the same time. Plans do not depend on them.
     facts: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
     limits: Sequence[str] = ()  # of its units, as lines of a unit
     said: str = ""  # the message of a unit that failed

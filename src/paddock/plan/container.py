@@ -7,15 +7,7 @@ from dataclasses import field
 from typing import Final, Self
 
 from paddock.base.frozen import frozen
-from paddock.plan.actions import (
-    AwaitPackages,
-    CreateContainer,
-    GetImage,
-    PullImage,
-    RemoveContainer,
-    StartEngine,
-    TryImage,
-)
+from paddock.plan import actions
 from paddock.plan.step import Phase, Refusal, Risk, Step
 
 _UNKNOWN: Final = "-"
@@ -29,7 +21,7 @@ class Image:
     id: str  # in this engine
     digest: str = ""  # in the registry that it was pulled from
     pulled: str = ""  # when, in UTC; not known if Paddock did not pull it
-    name: str = ""  # a name by which Paddock keeps it, also when its tag names a newer one
+    name: str = ""  # the tag of Paddock that keeps it, also when its own tag names a newer image
 
     @classmethod
     def from_record(cls, record: str) -> Self | None:
@@ -60,9 +52,9 @@ class Image:
 class ImagesSeen:
     """The images of an agent in the engine of its machine."""
 
-    present: Image | None = None  # what the name in the file means in the engine
-    runs: Image | None = None  # what the container was created from
-    before: Image | None = None  # what the agent was verified with before that one
+    present: Image | None = None  # the image that the name in the file means in the engine
+    runs: Image | None = None  # the image of the container
+    before: Image | None = None  # the image that the agent was verified with before
 
     @classmethod
     def from_records(cls, values: Mapping[str, str]) -> Self:
@@ -230,7 +222,7 @@ def start_step(want: ContainerWant, seen: ContainerSeen) -> Step | None:
     if not seen.engine.startswith("down") or want.service is None:
         return None
     reason = "it is not running; its containers can be observed only while it runs"
-    return Step("engine.start", f"start {want.engine}", reason, StartEngine(want.service), phase=Phase.SOFTWARE)
+    return Step("engine.start", f"start {want.engine}", reason, actions.StartEngine(want.service), phase=Phase.SOFTWARE)
 
 
 def pull_step(want: ContainerWant, seen: ContainerSeen) -> Step | None:
@@ -245,17 +237,17 @@ def image_steps(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
     """Yield the step that gets the image, if it is missing, or if it is pulled again."""
     if want.pulls:
         reason = "a person asked for it; the container runs on meanwhile" if seen.ours else "a person asked for it"
-        yield Step("image.pull", f"pull {want.image}", reason, PullImage(want.image), phase=Phase.SOFTWARE)
+        yield Step("image.pull", f"pull {want.image}", reason, actions.PullImage(want.image), phase=Phase.SOFTWARE)
     elif want.image not in seen.images:
         title = "load the image from its archive" if want.archive else f"pull {want.image}"
         step_id = f"image.{'load' if want.archive else 'pull'}"
-        yield Step(step_id, title, "the engine does not have it", GetImage(want.image), phase=Phase.SOFTWARE)
+        yield Step(step_id, title, "the engine does not have it", actions.GetImage(want.image), phase=Phase.SOFTWARE)
 
 
 def try_step(want: ContainerWant, reason: str) -> Step:
     """Return the step that tries the image before anything stops."""
     title = f"try {want.image} in a throwaway container"
-    return Step("image.try", title, reason, TryImage(want.image), phase=Phase.SOFTWARE)
+    return Step("image.try", title, reason, actions.TryImage(want.image), phase=Phase.SOFTWARE)
 
 
 def create_steps(
@@ -266,11 +258,11 @@ def create_steps(
     ``moved`` says what of the agent's id changes: the container mounts paths with the id.
     """
     if seen.identity is None:
-        action = CreateContainer(bundle_id, replaces=False)
+        action = actions.CreateContainer(bundle_id, replaces=False)
         yield Step("container.create", f"create the container of {agent}", "it has none", action, phase=Phase.AGENT)
     elif why := _why_recreate(want, seen, moved):
         reason = f"{why}; the state of {agent} is kept{seen.lost}"
-        action = CreateContainer(bundle_id, replaces=True)
+        action = actions.CreateContainer(bundle_id, replaces=True)
         title = f"recreate the container of {agent}"
         yield Step("container.recreate", title, reason, action, Risk.RECREATES, Phase.AGENT)
 
@@ -279,7 +271,7 @@ def packages_step(agent: str, want: ContainerWant) -> Step:
     """Return the step that waits for the packages of a container that was started."""
     title = f"install {', '.join(want.packages)} in the container of {agent}"
     reason = "its start installs those that it lacks"
-    return Step("container.packages", title, reason, AwaitPackages(), phase=Phase.AGENT)
+    return Step("container.packages", title, reason, actions.AwaitPackages(), phase=Phase.AGENT)
 
 
 def _why_recreate(want: ContainerWant, seen: ContainerSeen, moved: str) -> str | None:
@@ -303,7 +295,7 @@ def leftover_steps(agent: str, left: Mapping[str, Sequence[str]]) -> Iterator[St
     for engine, layer in left.items():
         title = f"remove the container of {agent} from {engine}"
         reason = f"{agent} no longer runs there{_lost(layer)}"
-        yield Step("container.remove", title, reason, RemoveContainer(engine), Risk.RECREATES, Phase.CLEANUP)
+        yield Step("container.remove", title, reason, actions.RemoveContainer(engine), Risk.RECREATES, Phase.CLEANUP)
 
 
 def _lost(layer: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ class NamesakesSeen:
 
 
 def refusal(agent: str, project: str, seen: NamesakesSeen, *, installed: bool, beside_others: bool) -> Refusal | None:
-    """Return why the agent cannot be brought up beside what has its name on the machine, or None.
+    """Return why the agent cannot be brought up beside agents of its name on the machine, or None.
 
     ``installed`` says that the agent itself is there. ``beside_others`` says that a person wants it beside others.
     """

@@ -88,7 +88,7 @@ def last_steps(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
 
 
 def _receive(agent: str, want: AgentWant, incoming: str, seen: AgentSeen) -> Iterator[Step]:
-    """Yield the steps that make something the agent's state. What was there is kept until the agent works.
+    """Yield the steps that replace the agent's state. The old state is kept until the agent works.
 
     It is also saved: the agent may have learned something since the backup, or with the version that it leaves.
     """

@@ -74,7 +74,7 @@ class Plan:
 
 
 class Goal(StrEnum):
-    """What a place is asked to plan."""
+    """The goal of a place's plan."""
 
     UP = "up"  # a running machine with its state
     DOWN = "down"  # no machine; the state is kept
@@ -92,7 +92,7 @@ class AdoptTarget:
 
 @frozen
 class MachineAfter:
-    """What the agent's part of the plan has to know about the machine after the place's steps."""
+    """The machine after the place's steps, for the agent's part of the plan."""
 
     preinstalled: bool = False  # a new machine holds the contents of its template
     adopted_state: bool = False  # the state existed before Paddock, and may hold files that are still to be claimed
@@ -114,6 +114,10 @@ class MachinePlan:
     def restarts(self) -> bool:
         """Whether a running machine is stopped on the way."""
         return any(step.risk in (Risk.RESTARTS, Risk.PERSON) for step in self.steps)
+
+    def of(self, agent: str) -> Plan:
+        """Return the plan of an agent that has these steps only."""
+        return Plan(agent, self.steps, self.refusals, self.notes)
 
 
 _SIGNS: Final = {Risk.SAFE: "+", Risk.RESTARTS: "~", Risk.RECREATES: "-", Risk.PERSON: "?"}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Self
 
 from paddock.base.frozen import frozen
 from paddock.plan import agent as inside
 from paddock.plan import container, namesakes, packages, state, version
-from paddock.plan.actions import AwaitAnswer, GoBack, RemoveFormerState
+from paddock.plan.actions import AwaitAnswer, GoBack, RemoveFormerState, StartAgent, StopAgent
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.step import MachinePlan, Phase, Plan, Refusal, Risk, Step
 
 
 @frozen
 class InsideSeen:
-    """What was read inside the machine: the agent, or why it could not be read."""
+    """The observation inside the machine: the agent, or why it could not be read."""
 
     agent: AgentSeen | None = None  # None without a running machine
     unreachable: Refusal | None = None  # the machine runs and does not let Paddock in
@@ -55,7 +56,7 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
 
 
 def _proven(steps: Iterable[Step]) -> bool:
-    """Return whether the agent is verified after the last change. What it had before is no longer in its way."""
+    """Return whether the agent is verified after the last change. The removal of its old state changes nothing."""
     *_, last = (step.action for step in steps if not isinstance(step.action, RemoveFormerState))
     return isinstance(last, AwaitAnswer)
 
@@ -100,7 +101,7 @@ def _in_phases(steps: Iterable[Step]) -> list[Step]:
 
 
 def back(agent: str, seen: AgentSeen) -> Plan:
-    """Return the plan that ends a change that failed: the agent gets what it was last verified with."""
+    """Return the plan that ends a change that failed: the agent gets its last verified configuration."""
     title = f"give {agent} the configuration again that it had before"
     action = GoBack(seen.before)
     return Plan(agent, [Step("agent.back", title, "it does not work with the new one", action, Risk.RESTARTS)])
@@ -140,7 +141,7 @@ def forget(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine:
         return Plan(agent, refusals=[inside.planted(agent, seen.agent.planted)])
     if keeps_machine and not (seen.agent and (seen.agent.has_own_state or seen.agent.forgotten)):
         return Plan(agent)
-    return Plan(agent, machine.steps, machine.refusals, machine.notes)
+    return machine.of(agent)
 
 
 def adopt(agent: str, machine: MachinePlan, *, keeps_machine: bool) -> Plan:
@@ -149,6 +150,36 @@ def adopt(agent: str, machine: MachinePlan, *, keeps_machine: bool) -> Plan:
     return Plan(agent, [*machine.steps, *claims], machine.refusals, machine.notes)
 
 
-def template(agent: str, machine: MachinePlan) -> Plan:
-    """Return the plan that builds the template of the agent's machine."""
-    return Plan(agent, machine.steps, machine.refusals, machine.notes)
+def back_up(agent: str, machine: MachinePlan, seen: InsideSeen) -> Plan:
+    """Return the plan of a backup that the place makes: the agent is stopped meanwhile if it runs."""
+    refusals = [*machine.refusals, *([seen.unreachable] if seen.unreachable else [])]
+    if not refusals and seen.agent and not seen.agent.has_own_state:
+        refusals.append(
+            Refusal(f"{agent} has no state on its machine yet", "run `paddock up`", code="archive.unclaimed")
+        )
+    if refusals:
+        return Plan(agent, (), refusals, machine.notes)
+    if seen.agent is None or "active" not in seen.agent.units.values():
+        return Plan(agent, machine.steps, (), machine.notes)
+    reason = "its state must not change while it is backed up"
+    stop = Step("agent.stop", f"stop {agent}", reason, StopAgent(), Risk.RESTARTS)
+    start = Step("agent.start", f"start {agent} again", "it was running", StartAgent())
+    return Plan(agent, [stop, *machine.steps, start], (), machine.notes)
+
+
+@frozen
+class BackupParts:
+    """The steps of a backup that the place makes. It is confirmed if nothing started the agent while it was made."""
+
+    stop: Sequence[Step]
+    make: Sequence[Step]
+    confirm: Sequence[Step]
+    start: Sequence[Step]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        stop = [step for step in plan.steps if isinstance(step.action, StopAgent)]
+        start = [step for step in plan.steps if isinstance(step.action, StartAgent)]
+        own = [step for step in plan.steps if step not in (*stop, *start)]
+        confirm = [step for step in own if step.phase is Phase.PROOF]
+        return cls(stop, [step for step in own if step not in confirm], confirm, start)

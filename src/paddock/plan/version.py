@@ -1,4 +1,4 @@
-"""Changes of an agent's version: what its state records of the last one, and the steps of the next one. Pure."""
+"""Changes of an agent's version: the record of the last one in its state, and the steps of the next one. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE: Final = "image "  # begins the version of an agent whose image brings the
 
 @frozen
 class Housing:
-    """What the code of an agent runs in: a supervisor, and perhaps a base in a container."""
+    """The supervisor of an agent's code, and the base image if it runs in a container."""
 
     runtime: str = ""  # empty if it is not known
     base: str = ""  # an image without the agent's code
@@ -43,7 +43,7 @@ class Upgrade:
     verified: bool = False  # the agent has passed `verify` with the new version
     back: bool = False  # the agent is on its way back to the old version and the backup
     why: str = ""  # why it goes back
-    housing: Housing = Housing()  # what the version before ran in
+    housing: Housing = Housing()  # of the version before
 
     @classmethod
     def from_lines(cls, lines: Sequence[str]) -> Self | None:

@@ -1,1 +1,1 @@
-"""What each verb does. The modules of ``cli`` parse and print; these do the work."""
+"""The work of each verb. The modules of ``cli`` parse and print; these do the work."""

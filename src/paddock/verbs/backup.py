@@ -108,7 +108,7 @@ def no_backups() -> BadInput:
 
 
 def preview(agent: Deployment) -> str:
-    """Say what a backup of an agent would do."""
+    """Return the preview of a backup, in words."""
     located = locate(agent)
     seen = expect_own_id(located, observe(located))
     if archives := archives_of(agent):
@@ -167,8 +167,6 @@ def _save(agent: Located, seen: Observation, guest: Guest, destination: Destinat
 
 def check_backup(agent: Deployment, name: str | None) -> str:
     """Read a backup back completely, the newest one unless another is named; return a line about it."""
-    pass  # HOUSE
-
     found_out = known(agent, among(agent, destination_of(agent), all_backups(agent), name))
     backup = found_out.backup
     destination = keeper(agent, backup)
@@ -195,7 +193,7 @@ def _files(about: Mapping[str, Any]) -> str:
 
 
 def listed(agent: Deployment) -> list[dict[str, object]]:
-    """Return what is known of each backup of an agent, the oldest first."""
+    """Return the facts about each backup of an agent, the oldest first."""
     now = clock.now()
     return [
         {
@@ -258,13 +256,13 @@ def _none_hint(agent: Deployment, destination: Backups) -> str:
 
 
 def _remove(agent: Deployment, destination: Backups, backups: Sequence[Backup]) -> None:
-    """Remove backups, and what interrupted ones have left."""
+    """Remove backups, and the remains of interrupted ones."""
     try:
         destination.remove(backups)
     except AppendOnly as error:
         if backups:
             raise
-        agent.reporter.say(f"what interrupted backups have left was not removed: {error.message}")
+        agent.reporter.say(f"the remains of interrupted backups were not removed: {error.message}")
 
 
 def prune(agent: Deployment, *, dry_run: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""Hold a conversation with an agent: its sessions, its answers as they arrive, and decisions about what it may do."""
+"""Hold a conversation with an agent: its sessions, its answers as they arrive, and approvals of its requests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ChatOf:
         return self.past(found.id)
 
     def past(self, session: str) -> Past:
-        """Return what was said in a session."""
+        """Return the messages of a session."""
         found = self._read(session)
         if found is None:
             hint = f"`paddock sessions {self._agent.name}` lists them"
@@ -61,7 +61,7 @@ class ChatOf:
         return found
 
     def now(self, past: Past) -> Past:
-        """Return what was said in a session by now. The session may not exist yet."""
+        """Return the messages of a session by now. The session may not exist yet."""
         return self._read(past.session) or Past(past.session)
 
     def _read(self, session: str) -> Past | None:

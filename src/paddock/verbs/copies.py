@@ -23,12 +23,12 @@ from paddock.file.models.whole import AgentSpec
 from paddock.file.rules.enforcement import undermining
 from paddock.runtimes.sent import program
 
-# A name in a file begins with a letter. So no file can have an agent with such a name, and whatever has such an id at a
+# A name in a file begins with a letter, so no file can have an agent with such a name. Everything with such an id at a
 # place was created for a drill: the mount path of the volume in its pet, the mark of its machine, and the identity in
 # its state. This is the proof that it may be deleted without asking a person.
 _THROWAWAY: Final = "0drill-"
 
-# What lets somebody in or out of an account, beside what the kind of agent names.
+# Files that let somebody log in to or out of an account, beside those that the kind of agent names.
 _LOGINS: Final = (".ssh",)
 
 _MODEL_PORT: Final = 18642  # on a machine of its own
@@ -36,7 +36,7 @@ _MODEL_PORT: Final = 18642  # on a machine of its own
 
 @frozen
 class _Numbers:
-    """What a copy uses on its machine."""
+    """The ports and the account of a copy on its machine."""
 
     ports: Mapping[str, int]
     model: int  # port of the stand-in
@@ -54,7 +54,7 @@ def is_throwaway(agent: AgentId) -> bool:
 
 
 def copy_of(agent: Deployment, name: str, incoming: Incoming | None = None, *, real_model: bool = False) -> Deployment:
-    """Return the harmless copy of an agent, with another name, machine and state. Its state is what comes in."""
+    """Return the harmless copy of an agent, with another name, machine and state. It gets the incoming state."""
     _check_can_be_closed(agent)
     numbers = _numbers(agent, name)
     stand_in = None if real_model else StandIn(numbers.model)
@@ -155,7 +155,7 @@ def _elsewhere(spec: AgentSpec, name: str, numbers: _Numbers) -> AgentSpec:
 def remove(copy: Deployment) -> None:
     """Remove a copy that was created for a drill: its machine, its state, and its account on a host.
 
-    What proves that nothing else is deleted: the id (see above), which `down` and `forget` read from the place and from
+    The proof that nothing else is deleted is the id (see above), which `down` and `forget` read from the place and from
     the state right before they delete anything.
     """
     if not is_throwaway(copy.id):

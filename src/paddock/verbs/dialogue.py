@@ -11,7 +11,7 @@ import signal
 import sys
 import termios
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FrameType
 from typing import Final
 
@@ -204,7 +204,7 @@ class _Page:
         self._held = self._held[ready:]
 
     def end_line(self) -> None:
-        """Print what is held back, and begin a new line."""
+        """Print the text that is held back, and begin a new line."""
         self._print(self._held)
         self._held = ""
         if self._in_line:
@@ -241,13 +241,12 @@ def _typed() -> Iterator[str]:
 
 
 def _discard_typed() -> None:
-    """Discard what was typed before a question was visible."""
+    """Discard input that was typed before a question was visible."""
     with suppress(termios.error, OSError, ValueError):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
 
 
-@contextmanager
-def _interrupts(reply: Reply) -> Iterator[None]:
+def _interrupts(reply: Reply) -> AbstractContextManager[None]:
     """Let the first Ctrl-C stop the answer, and the second one end the conversation."""
     pressed = False
 
@@ -258,15 +257,12 @@ def _interrupts(reply: Reply) -> Iterator[None]:
         pressed = True
         reply.interrupt()
 
-    with _handling(interrupted):
-        yield
+    return _handling(interrupted)
 
 
-@contextmanager
-def ctrl_c_stays_here() -> Iterator[None]:
+def ctrl_c_stays_here() -> AbstractContextManager[None]:
     """Let Ctrl-C raise KeyboardInterrupt without ending the connection to the machine."""
-    with _handling(signal.default_int_handler):
-        yield
+    return _handling(signal.default_int_handler)
 
 
 @contextmanager

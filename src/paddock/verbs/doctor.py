@@ -1,4 +1,4 @@
-"""Examine places: whether they can be reached, whether the credentials suffice, and what no agent of the file uses."""
+"""Examine places: whether they can be reached, whether the credentials suffice, and which remnants they have."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Left:
 
     @property
     def sentence(self) -> str:
-        """What it is, and what can be done about it."""
+        """The remnant, and a hint what to do about it."""
         left = self.remnant
         if not left.is_agent:
             built = f"{self.place}: an interrupted build has left the {left.name} ({left.machine}, {left.status})"
@@ -63,7 +63,7 @@ class Left:
 
 
 def left_over(agents: Sequence[Deployment]) -> list[Left]:
-    """Read the places of these agents, each once; return what no agent of the file uses."""
+    """Read the places of these agents, each once; return the remnants, which no agent of the file uses."""
     places = {(agent.where, agent.spec.runtime): agent for agent in agents}
     found = [Left(agent.where, agent.project, each) for agent in places.values() for each in _remnants(agent)]
     return list(dict.fromkeys(found))

@@ -92,7 +92,7 @@ def plan(trial: Trial) -> Plan:
 
 
 def later_steps(trial: Trial) -> list[str]:
-    """Return what a drill does after its plan: this cannot be planned before the copy exists."""
+    """Return the later work of a drill in words: it cannot be planned before the copy exists."""
     return [
         f"check the databases of {trial.copy.name}",
         f"have {trial.copy.name} recall a fact of the backup",

@@ -39,7 +39,7 @@ class FoundInstall:
 
     guest: Guest
     source: Source
-    order: Mapping[str, Any]  # what the programs on its machine need to know
+    order: Mapping[str, Any]  # the input of the programs on its machine
     found: Json  # what `look` reported; hostile
 
     @property
@@ -120,7 +120,7 @@ def adopt(agent: Deployment, source: Source, host_key: str | None) -> str:
 
 @frozen
 class _Import:
-    """An agent that is to receive an install."""
+    """An agent, and the install that becomes its state."""
 
     agent: Located
     install: FoundInstall
@@ -216,7 +216,7 @@ def _container(agent: Located, number: int, host_key: str | None) -> Guest:
 
 
 def _told(guest: Guest, what: str, order: Mapping[str, Any], source: Source) -> str:
-    """Run one of the programs on the machine that has the install, and return what it prints."""
+    """Run one of the programs on the machine that has the install, and return its output."""
     result = guest.run(_argv(what, order), deadline=_SECONDS)
     if result.code == _NO_PROGRAM:
         raise PaddockError(f"there is no python3 on {source}", hint="install it there: `apt-get install python3`")
@@ -298,7 +298,7 @@ Source = Container | Remote | Folder | Archive
 
 
 def parse(text: str) -> Source | None:
-    """Return the source that a text names, or None. What exists on this machine is looked at, nothing else is read."""
+    """Return the source that a text names, or None. Paths are looked up on this machine; nothing else is read."""
     if not text or "\0" in text:
         return None
     path = Path(text).expanduser()

@@ -1,4 +1,4 @@
-"""What an agent had learned when its backups were made, and what it would no longer know after a restore."""
+"""The memory of an agent: its texts in each backup, and the messages that it would forget after a restore."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class History:
 
 @frozen
 class Difference:
-    """What changed from one backup to another."""
+    """The changes of texts from one backup to another."""
 
     agent: str
     since: str
@@ -147,7 +147,7 @@ def _texts(agent: Deployment, destination: Backups, backup: Backup) -> Texts:
 
 
 def since(agent: Located, guest: Guest, at: int) -> str:
-    """Return what an agent has learned since a time, in seconds since the epoch, in words."""
+    """Return a sentence about the messages since a time, which is in seconds since the epoch."""
     made = datetime.fromtimestamp(at, UTC)
     age = timedelta(seconds=int((clock.now() - made).total_seconds()))
     messages = agent.recipe.keeping(agent.spec).messages

@@ -1,4 +1,4 @@
-"""Giving an agent another name or project: what it has under its former id gets its id, and `up` does the rest."""
+"""Giving an agent another name or project: its machine and state get the new id, and `up` does the rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def from_project(agent: Deployment, project: str) -> Deployment:
 
 
 def from_name(agent: Deployment, former: str, name: str) -> Deployment:
-    """Return the agent under a name that it is to have; ``former`` is its name so far.
+    """Return the agent with a new name; ``former`` is its name so far.
 
     The state keeps its path, because an agent remembers absolute paths of its files.
     """

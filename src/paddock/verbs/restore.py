@@ -13,7 +13,7 @@ from paddock.core.archives import archives_of
 from paddock.core.deployment import Deployment, Incoming
 from paddock.core.files import RootDisk
 from paddock.core.lock import agent_lock
-from paddock.core.observe import Observation, expect_own_id, observe, reach
+from paddock.core.observe import expect_own_id, observe, reach
 from paddock.core.resolve import Located, locate, resolve
 from paddock.core.version import NotSaved
 from paddock.file.models.quantities import in_words
@@ -59,22 +59,13 @@ def _version(agent: Deployment) -> str:
 
 
 def receiving(agent: Deployment, backup: Backup, *, discards: bool = False) -> Deployment:
-    """Return the agent with a backup as what is to become its state."""
+    """Return the agent with the backup to restore."""
     return replace(agent, incoming=replace(incoming_of(agent, backup), discards=discards))
 
 
 def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
-    """Return a backup of an agent as something that becomes a state."""
-    destination = keeper(agent, backup)
-    about = backup.about
-    return Incoming(
-        f"backup {backup.name}",
-        about.get("bytes"),  # not known of an archive that the place made
-        lambda: destination.read(backup),
-        length=about.get("length"),
-        of={"agent": str(agent.id), "kind": agent.spec.kind},
-        manifest=backup.proof.manifest if backup.proof else None,
-    )
+    """Return the stream of a backup of an agent."""
+    return Incoming.of_backup(agent, keeper(agent, backup), backup)
 
 
 def plan(agent: Deployment, backup: Backup, *, discards: bool = False) -> Plan:
@@ -116,12 +107,8 @@ def restore(agent: Deployment, backup: Backup, *, discards: bool = False, made: 
         want = resolved.want()
         failed: PaddockError | None = None
         not_saved: NotSaved | None = None
-
-        def plan_for(seen: Observation) -> Plan:
-            return converge.plan_up(resolved, want, seen)
-
         try:
-            converge.converge(resolved, plan_for)
+            converge.converge(resolved, lambda seen: converge.plan_up(resolved, want, seen))
         except Refused:
             raise
         except NotSaved as failure:
@@ -233,7 +220,7 @@ def _check_new(copy: Deployment) -> None:
 
 def _left(name: str) -> str:
     return (
-        f"if it is what an interrupted or failed restore has left, add {name} to the file,"
+        f"if an interrupted or failed restore has left it, add {name} to the file,"
         f" and run `paddock down --only {name}` and `paddock forget {name}`"
     )
 

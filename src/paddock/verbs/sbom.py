@@ -26,7 +26,7 @@ from paddock.runtimes import machine
 Component = dict[str, Any]
 
 _SCHEMA: Final = "http://cyclonedx.org/schema/bom-1.6.schema.json"
-_WINDOWS: Final = "sys_platform == 'win32'"  # what only Windows installs is in no code tree
+_WINDOWS: Final = "sys_platform == 'win32'"  # packages for Windows only are in no code tree
 _MOST: Final = 20_000  # packages of a machine; inventory.sh has the same limit
 _SYSTEM: Final = re.compile(r"([a-z0-9][a-z0-9._-]{0,39})? ([A-Za-z0-9][A-Za-z0-9._-]{0,39})?")
 _NAME: Final = r"([A-Za-z0-9][A-Za-z0-9._+-]{0,199})"
@@ -45,7 +45,7 @@ class Inventory:
 
 
 def of_wheel() -> dict[str, Any]:
-    """Return the bill of Paddock's wheel: what the published constraints install with it."""
+    """Return the bill of Paddock's wheel: the packages that the published constraints install with it."""
     installed = resources.files("paddock") / "constraints.txt"
     source = installed if installed.is_file() else Path(__file__).parents[3] / "constraints.txt"
     subject = {"type": "application", "name": "paddock", "version": __version__}

@@ -170,9 +170,7 @@ def _waits(timer: Timer) -> bool:
 
 
 def _try(timer: Timer) -> None:
-    state = _run(
-        ["systemctl", *_scope(timer), "show", "--property=ActiveState", "--value", timer.trial_name]
-    ).out.strip()
+    state = _property(timer, timer.trial_name, "ActiveState")
     if state not in ("inactive", "failed"):
         raise PaddockError(
             f"the trial of an earlier `paddock schedule` is {state}",
@@ -292,7 +290,7 @@ class Timer:
 
     @property
     def argv(self) -> list[str]:
-        """What the service runs."""
+        """The command of the service."""
         words = (word for file in self.files for word in ("--file", file))
         sets = (word for each in self.sets for word in ("--set", each))
         return [*self.command, "schedule", "run", *words, *sets]
@@ -314,16 +312,8 @@ class Timer:
         """
         scope = [] if self.system else ["--user"]
         properties = [f"--property={line}" for line in (*self._settings(), f"StandardOutput=file:{output}")]
-        return [
-            "systemd-run",
-            *scope,
-            "--collect",
-            "--quiet",
-            f"--unit={self.trial_name}",
-            *properties,
-            "--",
-            *self.argv,
-        ]
+        options = ["--collect", "--quiet", f"--unit={self.trial_name}", *properties]
+        return ["systemd-run", *scope, *options, "--", *self.argv]
 
     def _settings(self) -> Iterator[str]:
         """Yield the settings of the service. The unit and the trial share them, so that the trial proves the unit."""
@@ -396,7 +386,7 @@ def host_of(name: str, loaded: Loaded) -> Guest:
 
 
 def paddock_on(guest: Guest, folder: str, files: Sequence[str], words: Sequence[str]) -> int:
-    """Run `paddock` in a folder of a host, print what it prints, and return its exit code."""
+    """Run `paddock` in a folder of a host, print its output, and return its exit code."""
     result = guest.run(["sh", "-c", _EXPECT, "sh", *files])
     if result.code == _NO_PADDOCK:
         raise PaddockError(f"{guest.name} has no command paddock", hint="install Paddock there, for the same account")

@@ -251,7 +251,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def running_version(agent: Located, seen: Observation, health: Verdict | None) -> str | None:
     """Return the version of the code in the agent's current bundle; None if it is not known.
 
-    For an image that contains the code, it is what the agent says of itself when it is asked for its health.
+    For an image that contains the code, it is the version in the agent's answer to the question of its health.
     """
     if agent.spec.image_brings_code:
         return one_line(health.version, 40) if health and health.version else None

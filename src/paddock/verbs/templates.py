@@ -16,7 +16,6 @@ from paddock.core.resolve import Located, locate
 from paddock.kinds.code import Distribution
 from paddock.kinds.packaged import LOCKS
 from paddock.places.contract import PlaceSeen, TemplateInfo, Templates, TemplateWant
-from paddock.plan import verbs as plans
 from paddock.plan.actions import InstallContents
 from paddock.plan.step import Plan
 from paddock.runtimes.code import tree as codetree
@@ -53,7 +52,7 @@ class _Order:
         again = self.rebuild and there <= self.known
         found = self.templates.plan(self.agent.machine_want, seen.place, rebuild=again)
         self.builds = self.builds or any(isinstance(step.action, InstallContents) for step in found.steps)
-        return plans.template(self.agent.name, found)
+        return found.of(self.agent.name)
 
 
 def listed(agents: Sequence[Deployment]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What root's scheduled run reads and starts, and the accounts that can change a part of its path."""
+"""The files of root's scheduled run, and the accounts that can change a part of their paths."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _walked(path: Path, trusted: Collection[int]) -> WeakPath | None:
 
 
 def _weak(path: Path, trusted: Collection[int], *, last: bool) -> WeakPath | None:
-    """Return a file or folder, if others can change it. In a sticky folder they cannot replace what is not theirs."""
+    """Return a file or folder, if others can change it. In a sticky folder they can replace only their own files."""
     found = path.lstat()
     if found.st_uid not in trusted:
         return WeakPath(str(path), f"belongs to {_account(found.st_uid)}", found.st_uid)
@@ -150,7 +150,7 @@ _NOBODY: Final = 65534  # also what accounts are shown as that a user namespace 
 
 @frozen
 class Changeable:
-    """What other accounts can change of what a scheduled run of root reads and starts."""
+    """The files of a scheduled run of root that other accounts can change."""
 
     weak: Sequence[WeakPath]
     owner: int | None  # the one account that can change it, if no other one can
@@ -178,14 +178,14 @@ class Changeable:
 
 
 def of_files(files: Sequence[Path]) -> Changeable:
-    """Return what others can change of Paddock itself and of the files, before these are read."""
+    """Return which parts of Paddock and of the files others can change, before the files are read."""
     program = [Path(sys.executable), Path(sys.prefix, "pyvenv.cfg"), Path(paddock.__file__).parent]
     program += [Path(each) for each in sys.path if each]
     return Changeable.of([*files, files[0].absolute().parent], program)
 
 
 def of_loaded(loaded: Loaded, environment: Path) -> Changeable:
-    """Return what others can change of everything that the file names, and of the account's own secrets."""
+    """Return which files that the file names, and which of the account's own secrets, others can change."""
     return Changeable.of([environment, *_identities(), *_named(loaded)])
 
 
@@ -254,7 +254,7 @@ def refusal(found: Changeable, files: Sequence[Path]) -> Refused:
 def run_as_owner(found: Changeable, files: Sequence[Path], sets: Sequence[str]) -> int | None:
     """Run the schedule as the account that everything weak belongs to; None if that is not possible.
 
-    It gets nothing of root's: no variable, no terminal, no open file. What it prints is hostile.
+    It gets nothing of root's: no variable, no terminal, no open file. Its output is hostile.
     """
     uid, name = found.owner, _name(found.owner)
     if uid is None or name is None or not shutil.which("setpriv"):

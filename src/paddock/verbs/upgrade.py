@@ -56,7 +56,7 @@ def said(version: str) -> Said:
 
 
 def said_before(agent: Deployment, last: Upgrade) -> Said:
-    """Return the version from before an upgrade as keys of the file, with what that version ran in."""
+    """Return the version from before an upgrade as keys of the file, with its runtime and base."""
     if upgrading.image_of(last.before) or not upgrading.moves_to(agent, last.housing):
         return said(last.before)
     base: Said = {"container": {"image": None, "base": last.housing.base, "archive": None}}
@@ -96,11 +96,11 @@ def expect_version(agent: Deployment, version: str) -> None:
 
 @frozen
 class Rollback:
-    """What a rollback would do, for a person to agree to."""
+    """A planned rollback, for a person to agree to."""
 
     last: Upgrade
     plan: Plan
-    lost: str  # what the agent would no longer know, in words
+    lost: str  # the time and the messages that the agent would forget, in words
 
 
 def planned(agent: Deployment) -> Rollback:
@@ -123,7 +123,7 @@ def rollback(agent: Deployment, last: Upgrade, rewrite: Callable[[], Callable[[]
     """Go back from an upgrade; return a line about the result.
 
     ``rewrite`` writes the old version into the file, and returns what undoes that. It is called after the machine has
-    recorded where the agent goes: from then on a plain `up` ends what this run begins.
+    recorded where the agent goes: from then on a plain `up` completes the rollback.
     """
     version.begin_rollback(agent)
     undo = rewrite()

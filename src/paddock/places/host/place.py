@@ -25,7 +25,7 @@ _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm; [ ! -e /etc/NIXOS ] || ech
 
 @frozen
 class HostSeen(PlaceSeen):
-    """Nothing is read of a host but what is on it, and that is read through a guest."""
+    """The observation of a host, which is empty: the agent is observed through a guest."""
 
 
 class HostPlace:
@@ -76,7 +76,7 @@ class HostPlace:
         if goal is not Goal.FORGET:
             return MachinePlan()
         title = f"delete {want.state_path} on {self._name}"
-        return MachinePlan([Step("state.delete", title, "it is to be forgotten", DeleteState(), Risk.RECREATES)])
+        return MachinePlan([Step("state.delete", title, "a person asked to forget it", DeleteState(), Risk.RECREATES)])
 
     def perform(self, action: PlaceAction, seen: HostSeen, got: Got) -> NoReturn:
         raise AssertionError(f"a host has no actions of its own, so not {action}")

@@ -30,7 +30,7 @@ class Engine:
 
 @frozen
 class HostSurvey:
-    """What a host has. All texts are the host's own and safe to print."""
+    """The system, engines and Pythons of a host. All texts are the host's own and safe to print."""
 
     distribution: str  # its id, like debian; empty if unknown
     title: str  # for people, like Debian GNU/Linux 12 (bookworm)
@@ -72,7 +72,7 @@ def survey(guest: Guest) -> HostSurvey:
 
 
 def parsed(printed: str) -> HostSurvey:
-    """Return what a host reported. Whatever it printed is accepted, and made safe to print."""
+    """Parse the report of a host. Any text is accepted, and made safe to print."""
     found = records(printed)
     first: dict[str, str] = {}
     for name, value in found:
@@ -149,7 +149,7 @@ def _native(host: HostSurvey) -> Fit:
 
 
 def _containers(host: HostSurvey) -> list[Fit]:
-    """Return how the shape fits with each engine that answers, or with one that is to be installed."""
+    """Return how the shape fits with each engine that answers, or with an engine that Paddock would install."""
     if host.root:
         usable = [engine for engine in host.engines if not engine.rootless]
         if usable:

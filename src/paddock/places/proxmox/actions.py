@@ -20,7 +20,7 @@ HOST_KEY: Final = Ref("host key")
 REACHED_NAME: Final = Ref("name of the reached machine")  # in messages
 SPARE_VOLUME: Final = Ref("restored volume")
 
-MOUNT_KEY: Final = "mp0"  # the key at which a machine mounts the state
+MOUNT_KEY: Final = "mp0"  # the key of the state in a machine, and of the first volume of a new pet
 
 Params = Mapping[str, str | int]
 

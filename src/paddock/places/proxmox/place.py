@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import Final, assert_never
 
 from paddock.base.errors import BadInput
 from paddock.base.frozen import frozen
@@ -27,15 +27,18 @@ from paddock.places.contract import (
     Traits,
 )
 from paddock.places.proxmox.access import privileges, visibility
+from paddock.places.proxmox.access.doctor import NodeDoctor
 from paddock.places.proxmox.access.privileges import Need
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, REACHED_NAME, ProxmoxAction, Shutdown
 from paddock.places.proxmox.api import tls
 from paddock.places.proxmox.api.client import Client
 from paddock.places.proxmox.api.errors import ApiError
+from paddock.places.proxmox.archive.perform import NodeArchives
 from paddock.places.proxmox.machine import verify
 from paddock.places.proxmox.machine.plan import is_adopted
 from paddock.places.proxmox.machine.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.node import network, notes, observe
+from paddock.places.proxmox.node.containers import Run
 from paddock.places.proxmox.node.holder import Holder
 from paddock.places.proxmox.node.notes import Role
 from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
@@ -51,14 +54,6 @@ from paddock.places.proxmox.template import plan as template
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.actions import Action
 from paddock.plan.step import AdoptTarget, Goal, MachinePlan, Refusal
-
-if TYPE_CHECKING:
-    pass  # HOUSE
-    from paddock.places.proxmox.access.doctor import NodeDoctor
-    from paddock.places.proxmox.archive.perform import NodeArchives
-
-    pass  # HOUSE
-    from paddock.places.proxmox.worker import Worker
 
 _BOOT_SECONDS: Final = 30
 
@@ -95,26 +90,18 @@ class ProxmoxPlace:
 
     @property
     def adoption(self) -> NodeAdoption:
-        pass  # HOUSE
-
         return NodeAdoption(self._planner, self._reacher)
 
     @property
     def archives(self) -> NodeArchives:
-        from paddock.places.proxmox.archive.perform import NodeArchives
-
         return NodeArchives(self._client, self._planner, self._reacher, self._holder)
 
     @property
     def doctor(self) -> NodeDoctor:
-        from paddock.places.proxmox.access.doctor import NodeDoctor
-
         return NodeDoctor(self._client, self._spec, self._token_id, self._planner, self._root, self.observe)
 
     @property
     def permissions(self) -> NodePermissions:
-        pass  # HOUSE
-
         return NodePermissions(self._client, self._spec)
 
     def close(self) -> None:
@@ -156,9 +143,8 @@ class ProxmoxPlace:
         return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
     def _worker(self, known: ExpectedContainers) -> Worker:
-        from paddock.places.proxmox.worker import Worker
-
-        return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder, self._look)
+        run = Run(self._client, self._say, known, self._holder, self._look)
+        return Worker(run, self._reacher, self._root_worker)
 
     def _look(self) -> ProxmoxSeen:
         return observe.look(self._client, self._spec, self._holder)
@@ -263,7 +249,7 @@ class NodeAdoption:
         if container is None:
             return None
         begun = any(holds_adopted_state(want, pet) for pet in seen.with_role(Role.PET))
-        if not container.running and (begun or notes.is_in(container.notes)):
+        if not container.running and (begun or notes.has_restart_note(container.notes)):
             return None  # an earlier run examined and stopped it, and was interrupted
         if not container.running:
             raise Unreachable(f"{container.name} is stopped", hint="start it; `adopt` stops it only if it has to")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from functools import wraps
+from typing import Final, ParamSpec
 
 from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
@@ -28,10 +29,25 @@ from paddock.places.proxmox.root import work as root_work
 from paddock.places.proxmox.safety import leftovers
 from paddock.places.proxmox.template import cloning
 from paddock.places.proxmox.template import plan as templates
-from paddock.plan.actions import CheckRootSize, CheckStateSize, Ref
+from paddock.plan.actions import CheckRootSize, CheckStateSize
 from paddock.plan.step import AdoptTarget, MachineAfter, MachinePlan, Phase, Step
 
 _SCHEMA: Final = "1"  # raised when the same inputs would make another template
+
+_Asked = ParamSpec("_Asked")
+
+
+def _or_refusal(plan: Callable[_Asked, MachinePlan]) -> Callable[_Asked, MachinePlan]:
+    """Make a planner return a plan with the refusal where it raises ``CannotPlan``."""
+
+    @wraps(plan)
+    def planned(*args: _Asked.args, **kwargs: _Asked.kwargs) -> MachinePlan:
+        try:
+            return plan(*args, **kwargs)
+        except CannotPlan as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    return planned
 
 
 @frozen
@@ -52,14 +68,9 @@ class NodePlanner:
         inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents, *features))
         return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
 
+    @_or_refusal
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan a running machine with its state attached."""
-        try:
-            return self._up(want, seen)
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
-
-    def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         pools.check_listed(seen)
         pools.check_inside(want, self.node.pools, seen)
         forget.check_no_unfinished_forget(want, seen)
@@ -108,19 +119,20 @@ class NodePlanner:
             steps += grows
             vmid = want.spec.machine.vmid or next(ids)
             builder = next(ids) if want.template and template is None else None
-            address = mac.of_machine(want, vmid, owner)
             attach = list(caches.attach_steps(want, None, vmid, cache))
-            steps += self._new_machine(want, seen, volume, made_from, vmid, address, builder, attach)
+            address = mac.of_machine(want, vmid, owner)
+            new = machines.NewMachine(self.node, want, vmid, volume, made_from, address, attach)
+            steps += self._new_machine(new, builder, seen)
         else:
             vmid, builder = cattle.vmid, None
             attach = list(caches.attach_steps(want, cattle, vmid, cache))
             if attach:
-                machines.check_unprotected(cattle, "a volume is to be mounted in it")
+                machines.check_unprotected(cattle, "the plan mounts a volume in it")
             address = mac.of_machine(want, vmid, owner)
             network = machines.network_change(self.node, want, cattle, address)
             stopped = bool(grows or attach or network) and cattle.running
             if stopped:
-                reason = "a volume grows only while no machine has it mounted" if grows else "a volume is to be mounted"
+                reason = "a volume grows only while no machine has it mounted" if grows else "the plan mounts a volume"
                 reason = reason if grows or attach else network or ""
                 steps.append(machines.stop_step(cattle, reason))
             steps += [*grows, *attach]
@@ -195,24 +207,13 @@ class NodePlanner:
         epoch = template.mark.epoch if template and template.mark else None
         return templates.name_of(want.template, epoch or 1)
 
-    def _new_machine(
-        self,
-        want: MachineWant,
-        seen: ProxmoxSeen,
-        volume: str | Ref,
-        made_from: str,
-        vmid: int,
-        address: str,
-        builder: int | None,
-        attach: Sequence[Step],
-    ) -> Iterator[Step]:
-        if want.template is None:
-            yield from machines.create_steps(self.node, want, vmid, volume, made_from, address, self.public_key, attach)
+    def _new_machine(self, new: machines.NewMachine, builder: int | None, seen: ProxmoxSeen) -> Iterator[Step]:
+        if new.want.template is None:
+            yield from machines.create_steps(new, self.public_key)
             return
-        template = templates.newest(want.template, seen)
         if builder is not None:
-            yield from self.build(want, seen, builder, epoch=1)
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, address, template, attach, seen)
+            yield from self.build(new.want, seen, builder, epoch=1)
+        yield from machines.clone_steps(new, templates.newest(new.want.template, seen), seen)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """Return the steps to a new template."""
@@ -224,25 +225,24 @@ class NodePlanner:
             want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key, mac=address
         )
 
+    @_or_refusal
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
-        try:
-            pools.check_listed(seen)
-            pools.check_inside(want, self.node.pools, seen)
-            identity.check_renamed(want, seen)
-            readers, seen = leftovers.clear_readers(want, seen)
-            clear, seen = leftovers.clear_machines(want, seen)
-            clear = [*readers, *clear]
-            cattle = machines.find_cattle(want, seen)
-            if cattle is None:
-                pools.check_machine_known(want, self.node.pools, seen)
-                machines.check_is_down(want, seen)
-                return MachinePlan(clear)
-            steps = list(machines.down_steps(cattle, seen))
-            return MachinePlan([*clear, *steps], notes=list(self._left_behind(want, cattle, seen)))
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
+        pools.check_listed(seen)
+        pools.check_inside(want, self.node.pools, seen)
+        identity.check_renamed(want, seen)
+        readers, seen = leftovers.clear_readers(want, seen)
+        clear, seen = leftovers.clear_machines(want, seen)
+        clear = [*readers, *clear]
+        cattle = machines.find_cattle(want, seen)
+        if cattle is None:
+            pools.check_machine_known(want, self.node.pools, seen)
+            machines.check_is_down(want, seen)
+            return MachinePlan(clear)
+        steps = list(machines.down_steps(cattle, seen))
+        return MachinePlan([*clear, *steps], notes=list(self._left_behind(want, cattle, seen)))
 
+    @_or_refusal
     def cycle(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refused if no machine could be created afterwards.
 
@@ -251,17 +251,14 @@ class NodePlanner:
         plan = self.down(want, seen)
         if plan.refusals:
             return plan
-        try:
-            build = self._missing_source(want, seen)
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
+        build = self._missing_source(want, seen)
         taken = {step.action.vmid for step in build if isinstance(step.action, CreateBuilder)}
         again = self.up(want, replace(left := seen.without(seen.cattle_of(want.id)), taken=left.taken | taken))
         then = [step for step in again.steps if step.id not in {each.id for each in build}]
         return replace(plan, steps=[*build, *plan.steps], refusals=again.refusals, then=then)
 
     def _missing_source(self, want: MachineWant, seen: ProxmoxSeen) -> list[Step]:
-        """Return the steps to what a new machine is made from, as far as it does not exist yet."""
+        """Return the steps to a missing template or base archive, which a new machine is made from."""
         download = self._download() if seen.base_missing else []
         if want.template is None or templates.newest(want.template, seen):
             return download
@@ -279,40 +276,35 @@ class NodePlanner:
         if again and not self.node.ssh.root:
             yield f"a new machine needs root in the node's shell again for {', '.join(again)}, which no token can add"
 
+    @_or_refusal
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to delete the state."""
-        try:
-            pools.check_listed(seen)
-            pools.check_inside(want, self.node.pools, seen)
-            want = identity.as_forgotten(want, seen)
-            identity.check_renamed(want, seen)
-            machines.check_no_machine(want, seen)
-            pools.check_machine_known(want, self.node.pools, seen)
-            clear, seen = leftovers.clear_readers(want, seen)
-            owner = _owner(want, seen)
-            if owner is None:
-                pools.check_state_known(want, self.node.pools, seen)
-            lost = pets.lost_pet(want, seen)
-            if owner is None and lost is not None:
+        pools.check_listed(seen)
+        pools.check_inside(want, self.node.pools, seen)
+        want = identity.as_forgotten(want, seen)
+        identity.check_renamed(want, seen)
+        machines.check_no_machine(want, seen)
+        pools.check_machine_known(want, self.node.pools, seen)
+        clear, seen = leftovers.clear_readers(want, seen)
+        owner = _owner(want, seen)
+        if owner is None:
+            pools.check_state_known(want, self.node.pools, seen)
+            if (lost := pets.lost_pet(want, seen)) is not None:
                 raise pets.lost_pet_refusal(want, lost)
-            return MachinePlan([*clear, *forget.forget_steps(want, owner, seen)])
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
+        return MachinePlan([*clear, *forget.forget_steps(want, owner, seen)])
 
     def describe(self, agent: AgentId, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
         """Describe the adopt target with the keys of the file."""
         return adoption.describe(self.node, agent, target, seen)
 
+    @_or_refusal
     def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to adopt the target."""
-        try:
-            former = identity.find_former(want, seen)
-            if former:
-                seen = former.after(want.id, seen)
-            left_out = self.describe(want.id, target, seen).left_out
-            found = adoption.plan(self.node, want, target, seen, _free_ids(want, seen), left_out)
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
+        former = identity.find_former(want, seen)
+        if former:
+            seen = former.after(want.id, seen)
+        left_out = self.describe(want.id, target, seen).left_out
+        found = adoption.plan(self.node, want, target, seen, _free_ids(want, seen), left_out)
         if former:
             found = replace(found, steps=[*former.steps(want.id), *found.steps])
         makes = any(step.id == "pet.create" for step in found.steps)
@@ -320,14 +312,9 @@ class NodePlanner:
         release = leftovers.release([*pets.pets_for(want.id, seen), *seen.machines_of(want.id)], seen)
         return replace(found, steps=[*download, *found.steps, *release])
 
+    @_or_refusal
     def build_template(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
         """Plan to build the template if it is missing, or again if ``rebuild``."""
-        try:
-            return self._build_template(want, seen, rebuild=rebuild)
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
-
-    def _build_template(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
         pools.check_listed(seen)
         newest = templates.newest(want.template, seen) if want.template else None
         if want.template is None or (newest and not rebuild):
@@ -335,25 +322,21 @@ class NodePlanner:
         epoch = (newest.mark.epoch or 0) + 1 if newest and newest.mark else 1
         return MachinePlan(self.build(want, seen, next(_free_ids(want, seen)), epoch=epoch))
 
+    @_or_refusal
     def save(self, want: MachineWant, about: Mapping[str, str], seen: ProxmoxSeen) -> MachinePlan:
         """Plan an archive of the pet."""
-        try:
-            return MachinePlan(list(archive.save_steps(self.node, want, about, seen)))
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
+        return MachinePlan(list(archive.save_steps(self.node, want, about, seen)))
 
+    @_or_refusal
     def read(self, want: MachineWant, of: Archive, saved: archive.Saved, seen: ProxmoxSeen) -> MachinePlan:
         """Plan a reader of an archive."""
-        try:
-            pools.check_listed(seen)
-            clear, seen = leftovers.clear_readers(want, seen)
-            ids = _free_ids(want, seen)
-            template = templates.newest(want.template, seen) if want.template else None
-            order = archive.ReadOrder(of, saved, next(ids), next(ids), template)
-            build = [] if template else self.build(want, seen, next(ids), epoch=1)
-            return MachinePlan([*clear, *build, *archive.read_steps(self.node, want, order, seen)])
-        except CannotPlan as refuse:
-            return MachinePlan(refusals=[refuse.refusal])
+        pools.check_listed(seen)
+        clear, seen = leftovers.clear_readers(want, seen)
+        ids = _free_ids(want, seen)
+        template = templates.newest(want.template, seen) if want.template else None
+        order = archive.ReadOrder(of, saved, next(ids), next(ids), template)
+        build = [] if template else self.build(want, seen, next(ids), epoch=1)
+        return MachinePlan([*clear, *build, *archive.read_steps(self.node, want, order, seen)])
 
     def clear_readers(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to remove the readers of this run and of interrupted ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -13,72 +13,23 @@ from paddock.base.clock import Wait
 from paddock.base.errors import PaddockError, Refused
 from paddock.file.agent_id import AgentId
 from paddock.places.contract import Got
-from paddock.places.proxmox.actions import (
-    CACHE_VOLUME,
-    HOST_KEY,
-    MOUNT_KEY,
-    REACHED_NAME,
-    STATE_VOLUME,
-    TEMPLATE,
-    AddCache,
-    AddVolume,
-    AdoptMachine,
-    AdoptPet,
-    Attach,
-    AttachCache,
-    BackUpPet,
-    CloneCattle,
-    CloneReader,
-    Configure,
-    ConfirmBackup,
-    CreateBuilder,
-    CreateCattle,
-    CreatePet,
-    DeleteVolume,
-    Describe,
-    Destroy,
-    DestroyPet,
-    DestroySpare,
-    Detach,
-    DownloadBase,
-    GrowDisk,
-    GrowVolume,
-    IncludeVolume,
-    ProxmoxAction,
-    Reach,
-    ReachAdopted,
-    Reassign,
-    Reboot,
-    Release,
-    RemovePet,
-    RenameMachine,
-    RenamePet,
-    RestoreSpare,
-    RootWork,
-    Seal,
-    SettlePet,
-    Shutdown,
-    Start,
-    StopToAdopt,
-)
+from paddock.places.proxmox import actions
+from paddock.places.proxmox.actions import CACHE_VOLUME, HOST_KEY, MOUNT_KEY, REACHED_NAME, STATE_VOLUME, TEMPLATE
 from paddock.places.proxmox.adopt.perform import Adopter
 from paddock.places.proxmox.api import errors
-from paddock.places.proxmox.api.client import Client, TaskFailed
+from paddock.places.proxmox.api.client import TaskFailed
 from paddock.places.proxmox.api.errors import CONTINUE, AnswerLost, Forbidden, NotRunning, Running
 from paddock.places.proxmox.archive.perform import Archiver
 from paddock.places.proxmox.machine.reach import HostKeyTrust, Reacher
-from paddock.places.proxmox.node import notes as restart_note
-from paddock.places.proxmox.node.containers import Containers, with_version
-from paddock.places.proxmox.node.holder import Holder
-from paddock.places.proxmox.node.notes import Claim, Mark, Role, without_claim
-from paddock.places.proxmox.node.observation import Mount, ProxmoxSeen, options_of
+from paddock.places.proxmox.node.containers import Containers, Run, resolved, with_version
+from paddock.places.proxmox.node.notes import Claim, Mark, Role, with_restart_note, without_claim, without_restart_note
+from paddock.places.proxmox.node.observation import Mount, options_of
 from paddock.places.proxmox.pet.perform_forget import Forgetter
 from paddock.places.proxmox.pet.plan import agent_of
 from paddock.places.proxmox.rename.perform import Renamer
 from paddock.places.proxmox.root.perform import RootWorker
-from paddock.places.proxmox.safety.same_container import ExpectedContainers, check_key_free
+from paddock.places.proxmox.safety.same_container import check_key_free
 from paddock.places.proxmox.safety.settle import Contest
-from paddock.plan.actions import Ref
 
 _BUILDING: Final = timedelta(minutes=60)  # longer than packages and code may take to be installed
 _START_SECONDS: Final = 600
@@ -89,116 +40,113 @@ _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE, Role.R
 class Worker(Containers):
     """Performs the actions of this place through the API of the node."""
 
-    def __init__(
-        self,
-        client: Client,
-        reacher: Reacher,
-        root_worker: RootWorker,
-        reporter: Callable[[str], None],
-        expected: ExpectedContainers,
-        holder: Holder,
-        look: Callable[[], ProxmoxSeen],
-    ) -> None:
-        super().__init__(client, reporter, expected, holder)
+    def __init__(self, run: Run, reacher: Reacher, root_worker: RootWorker) -> None:
+        super().__init__(run)
         self._reacher = reacher
         self._root_worker = root_worker
-        self._contest = Contest(client, reporter, expected, holder, look)
-        self._adopter = Adopter(client, reporter, expected, holder, self._contest)
-        self._forgetter = Forgetter(client, reporter, expected, holder)
-        self._renamer = Renamer(client, reporter, expected, holder)
-        self._archiver = Archiver(client, reporter, expected, holder)
+        self._contest = Contest(run)
+        self._adopter = Adopter(run)
+        self._forgetter = Forgetter(run)
+        self._renamer = Renamer(run)
+        self._archiver = Archiver(run)
 
-    def perform(self, action: ProxmoxAction, got: Got) -> Got:
+    def perform(self, action: actions.ProxmoxAction, got: Got) -> Got:
         """Perform one action and return the values that later steps refer to."""
         match action:
-            case DownloadBase(storage, params):
+            case actions.DownloadBase(storage, params):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
-            case CreatePet(vmid, params):
+            case actions.CreatePet(vmid, params):
                 made = self._create_pet(vmid, params)
                 if action.agent_to_note:
                     line = f"agents.{action.agent_to_note}: state: {{pet: {vmid}}}"
                     self._reporter(f"write the pet's number into the file, so that `up` accepts no other pet: {line}")
                 return made
-            case SettlePet(vmid):
+            case actions.SettlePet(vmid):
                 self._contest.settle_interrupted_pet(vmid)
-            case RemovePet(vmid, agent):
+            case actions.RemovePet(vmid, agent):
                 self._contest.remove_pet(vmid, agent)
-            case AddVolume(vmid, key, value):
+            case actions.AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
-            case AddCache(vmid, key, value):
+            case actions.AddCache(vmid, key, value):
                 return {CACHE_VOLUME.name: self._add_volume(vmid, key, value)}
-            case AttachCache(vmid, key, volume, mount):
-                self._attach(vmid, key, _resolve(volume, got), mount)
-            case Attach(vmid, key, volume, mount):
-                self._adopter.attach(vmid, key, _resolve(volume, got), mount)
-            case AdoptPet() | Reassign() | AdoptMachine():
+            case actions.AttachCache(vmid, key, volume, mount):
+                self._attach(vmid, key, resolved(volume, got), mount)
+            case actions.Attach(vmid, key, volume, mount):
+                self._adopter.attach(vmid, key, resolved(volume, got), mount)
+            case actions.AdoptPet() | actions.Reassign() | actions.AdoptMachine():
                 return self._adopter.perform(action)
-            case RenamePet() | RenameMachine():
+            case actions.RenamePet() | actions.RenameMachine():
                 return self._renamer.perform(action)
-            case GrowVolume(vmid, key, size):
+            case actions.GrowVolume(vmid, key, size):
                 with self._claimed(vmid):
                     self._resize(vmid, key, size)
-            case IncludeVolume(vmid, key, backup):
+            case actions.IncludeVolume(vmid, key, backup):
                 self._include(vmid, key, backup=backup)
-            case CreateCattle():
+            case actions.CreateCattle():
                 return self._create_machine(action, got)
-            case CloneCattle():
+            case actions.CloneCattle():
                 return self._clone(action, got)
-            case CreateBuilder(vmid, params):
+            case actions.CreateBuilder(vmid, params):
                 claimed = self._claim(_BUILDING).written_into(str(params["description"]))
                 return self._create(vmid, {**params, "description": claimed})
-            case Configure(vmid, params):
+            case actions.Configure(vmid, params):
                 self._configure(vmid, params)
-            case Describe(vmid, text):
+            case actions.Describe(vmid, text):
                 container, mark = self._marked(vmid)
                 self._put(container, {"description": mark.written_below(text, container.notes)})
-            case Release(vmid):
+            case actions.Release(vmid):
                 self._release(vmid)
-            case GrowDisk(vmid, size):
+            case actions.GrowDisk(vmid, size):
                 self._resize(vmid, "rootfs", size)
-            case Start(vmid):
+            case actions.Start(vmid):
                 self._start(vmid)
-            case Reboot(vmid, seconds):
+            case actions.Reboot(vmid, seconds):
                 self.read(vmid)
                 with self._saying_why_not(vmid, "restart"):
                     self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
-            case RootWork():
+            case actions.RootWork():
                 self._root_worker.perform(action, self.read)
-            case Reach(vmid, clone):
+            case actions.Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
-            case ReachAdopted(vmid, host_key):
+            case actions.ReachAdopted(vmid, host_key):
                 return self._reach(vmid, from_file=host_key)
-            case Shutdown(vmid, seconds):
-                self._shutdown(vmid, seconds, note_restart=isinstance(action, StopToAdopt))
-            case Detach(vmid):
+            case actions.Shutdown(vmid, seconds):
+                self._shutdown(vmid, seconds, note_restart=isinstance(action, actions.StopToAdopt))
+            case actions.Detach(vmid):
                 self._detach(vmid)
-            case Destroy(vmid):
+            case actions.Destroy(vmid):
                 self.destroy(vmid)
-            case DeleteVolume() | DestroyPet():
+            case actions.DeleteVolume() | actions.DestroyPet():
                 self._forgetter.perform(action)
-            case Seal(vmid):
+            case actions.Seal(vmid):
                 return self._seal(vmid, got)
-            case BackUpPet() | ConfirmBackup() | RestoreSpare() | CloneReader() | DestroySpare():
+            case (
+                actions.BackUpPet()
+                | actions.ConfirmBackup()
+                | actions.RestoreSpare()
+                | actions.CloneReader()
+                | actions.DestroySpare()
+            ):
                 return self._archiver.perform(action, got)
             case _:
                 assert_never(action)
         return {}
 
-    def _create_pet(self, vmid: int, params: Mapping[str, str | int]) -> Got:
+    def _create_pet(self, vmid: int, params: actions.Params) -> Got:
         agent = _agent_of_pet(params)
         first, later = _split(params)
         made = self._create(vmid, {**first, "description": self._contest.entry_notes(str(params["description"]))})
         self._contest.settle_pet(vmid, agent, later)
         return {**made, STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else made
 
-    def _create_machine(self, action: CreateCattle, got: Got) -> Got:
+    def _create_machine(self, action: actions.CreateCattle, got: Got) -> Got:
         first, later = _split(action.params)
         notes = self._contest.entry_notes(str(action.params["description"]))
         made = self._create(action.vmid, {**first, "description": notes})
-        self._settle_machine(action.vmid, notes, _resolve(action.volume, got), action.mount, later)
+        self._settle_machine(action.vmid, notes, resolved(action.volume, got), action.mount, later)
         return made
 
-    def _settle_machine(self, vmid: int, notes: str, volume: str, mount: str, params: Mapping[str, str | int]) -> None:
+    def _settle_machine(self, vmid: int, notes: str, volume: str, mount: str, params: actions.Params) -> None:
         mark = Mark.from_notes(notes)
         if mark is None or mark.agent is None:
             raise PaddockError(f"the mark of machine {vmid} names no agent")
@@ -206,24 +154,21 @@ class Worker(Containers):
         self._contest.settle_machine(vmid, mark.agent, owner, {**params, MOUNT_KEY: f"{volume},mp={mount}"})
         self._expect_mount(vmid, volume, mount)
 
-    def _create(self, vmid: int, params: Mapping[str, str | int]) -> Got:
+    def _create(self, vmid: int, params: actions.Params) -> Got:
         notes = with_version(str(params["description"]))
         # Proxmox checks the privilege for tags on the container alone, and it joins its pool when the task ends.
         first = {key: value for key, value in params.items() if key != "tags"}
         with self._making(vmid):
             self._task("POST", self._path, {"vmid": vmid, **first, "description": notes})
-        made = self._made(vmid, notes)
+        mark = Mark.from_notes(notes)
+        if mark is None:
+            raise PaddockError(f"container {vmid} was created, but its notes have no mark that Paddock can read")
+        made = self._expected.record_created(vmid, mark)
         if "tags" in params:
             self._put(self.read(vmid), {"tags": params["tags"]})
         return made
 
-    def _made(self, vmid: int, notes: str) -> Got:
-        mark = Mark.from_notes(notes)
-        if mark is None:
-            raise PaddockError(f"container {vmid} was created, but its notes have no mark that Paddock can read")
-        return self._expected.record_created(vmid, mark)
-
-    def _configure(self, vmid: int, params: Mapping[str, str | int]) -> None:
+    def _configure(self, vmid: int, params: actions.Params) -> None:
         container = self.read(vmid)
         if MOUNT_KEY in params:
             check_key_free(container, MOUNT_KEY, str(params[MOUNT_KEY]).partition(",")[0])
@@ -269,20 +214,13 @@ class Worker(Containers):
         try:
             self._put(self.read(vmid), {key: value})
         finally:
-            pet = self.read(vmid)
-            self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
+            self._protect(vmid)
         return self._volume(vmid, key)
 
-    def _clone(self, action: CloneCattle, got: Got) -> Got:
-        template = self.read(int(_resolve(action.template, got)))
+    def _clone(self, action: actions.CloneCattle, got: Got) -> Got:
         notes = self._contest.entry_notes(str(action.clone["description"]))
-        mark = Mark.from_notes(notes)
-        if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
-            raise Refused(f"{template.name} is not a template of Paddock")
-        marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
-        self._clone_template(action.vmid, template, {**action.clone, **marked})
-        made = self._made(action.vmid, notes)
-        self._settle_machine(action.vmid, notes, _resolve(action.volume, got), action.mount, action.params)
+        made = self._clone_template(action.vmid, int(resolved(action.template, got)), action.clone, notes)
+        self._settle_machine(action.vmid, notes, resolved(action.volume, got), action.mount, action.params)
         return made
 
     def _expect_mount(self, vmid: int, volume: str, path: str) -> None:
@@ -295,8 +233,7 @@ class Worker(Containers):
         try:
             with self._saying_why_not(vmid, "start"), self._unless_deleted(vmid):
                 upid = str(self._client.send("POST", f"{self._path}/{vmid}/status/start"))
-                for warning in self._client.wait(upid, _START_SECONDS).warnings:
-                    self._reporter(warning)
+                self._warn(self._client.wait(upid, _START_SECONDS))
             if ":hastart:" in upid:
                 self._await_status(vmid, "running", _HA_SECONDS)
         except Running:
@@ -335,7 +272,7 @@ class Worker(Containers):
     def _shutdown(self, vmid: int, seconds: int, *, note_restart: bool = False) -> None:
         machine = self.read(vmid)
         if note_restart:
-            self._put(machine, {"description": restart_note.written_into(machine.notes)})
+            self._put(machine, {"description": with_restart_note(machine.notes)})
         elif machine.has(Role.CATTLE):
             # This run keeps the machine until it has reached it again or destroyed it.
             self._put(machine, {"description": self._claimed_notes(machine.notes)})
@@ -365,7 +302,7 @@ class Worker(Containers):
     def _reach(self, vmid: int, *, clone: bool = False, from_file: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
-            notes = replace(mark, host_key=key).written_into(restart_note.removed_from(container.notes))
+            notes = replace(mark, host_key=key).written_into(without_restart_note(container.notes))
             final = mark.role is Role.CATTLE and "," not in key  # two keys are on record during their exchange
             self._put(container, {"description": without_claim(notes) if final else notes})
 
@@ -441,21 +378,17 @@ class Worker(Containers):
         return True
 
 
-def _split(params: Mapping[str, str | int]) -> tuple[dict[str, str | int], dict[str, str | int]]:
+def _split(params: actions.Params) -> tuple[dict[str, str | int], dict[str, str | int]]:
     """Return the parameters for creating a container, and those that are set when it is settled."""
     later = {key: value for key, value in params.items() if key == "tags"}
     return {key: value for key, value in params.items() if key not in later}, later
 
 
-def _agent_of_pet(params: Mapping[str, str | int]) -> AgentId:
-    """Return the agent that a new pet is created for: the one of its volume, or of the volume that it is to get."""
+def _agent_of_pet(params: actions.Params) -> AgentId:
+    """Return the agent of a new pet: from its volume's mount path, or from the mark if it has no volume yet."""
     mark = Mark.from_notes(str(params["description"]))
     own = agent_of(Mount.from_config(MOUNT_KEY, str(params.get(MOUNT_KEY, ""))))
     found = [own] if own else [*(mark.adopted_agents if mark else ())]
     if not found:
         raise PaddockError("the new pet has no agent")
     return found[0]
-
-
-def _resolve(value: str | int | Ref, got: Got) -> str:
-    return got[value.name] if isinstance(value, Ref) else str(value)

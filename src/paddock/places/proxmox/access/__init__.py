@@ -1,1 +1,1 @@
-"""What a token may see and do, and root's lines that grant it."""
+"""The privileges of a token: which are needed, which are missing, and root's commands that grant them."""

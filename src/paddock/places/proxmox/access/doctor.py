@@ -104,7 +104,7 @@ class NodeDoctor:
             yield Finding("token", True, f"may do more than it needs: {shown}", warns=True)
 
     def _templates(self, wants: Sequence[MachineWant], seen: ProxmoxSeen) -> Iterator[Finding]:
-        """Yield what a new machine costs, if the storage does not link it to its template."""
+        """Yield the cost of a new machine, if the storage makes no linked clones."""
         storage, kind = self.node.storage, seen.capacity.types.get(self.node.storage, "")
         if any(want.template for want in wants) and (slow := cloning.cost(kind)):
             kept = cloning.has_templates(kind)
@@ -168,7 +168,7 @@ def _unknown_bridge(name: str, node: str, *, sees_all: bool) -> Finding:
 
 
 def _out_of_reach(want: MachineWant) -> Finding:
-    """Return what the daily roles allow against the state, and whether a backup is out of the token's reach.
+    """Say that the token can delete the state, and whether a backup is out of its reach.
 
     A machine can mount a volume only if the token has VM.Config.Disk on the owner. With it, Proxmox also lets a token
     reassign the volume of a protected pet and delete it, or use it as the root disk of another container.

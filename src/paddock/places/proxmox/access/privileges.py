@@ -9,53 +9,8 @@ from typing import Any, Final, assert_never
 
 from paddock.base.frozen import frozen
 from paddock.file.models.whole import ProxmoxSpec
-from paddock.places.proxmox.actions import (
-    CACHE_VOLUME,
-    SPARE_VOLUME,
-    STATE_VOLUME,
-    TEMPLATE,
-    AddCache,
-    AddVolume,
-    AdoptMachine,
-    AdoptPet,
-    Attach,
-    AttachCache,
-    BackUpPet,
-    CloneCattle,
-    CloneReader,
-    Configure,
-    ConfirmBackup,
-    CreateBuilder,
-    CreateCattle,
-    CreatePet,
-    DeleteVolume,
-    Describe,
-    Destroy,
-    DestroyPet,
-    DestroySpare,
-    Detach,
-    DownloadBase,
-    GrowDisk,
-    GrowVolume,
-    IncludeVolume,
-    Params,
-    ProxmoxAction,
-    Reach,
-    ReachAdopted,
-    Reassign,
-    Reboot,
-    Release,
-    RemovePet,
-    RenameMachine,
-    RenamePet,
-    RestoreSpare,
-    RootWork,
-    Seal,
-    SettlePet,
-    Shutdown,
-    Start,
-    StopToAdopt,
-)
+from paddock.places.proxmox import actions
+from paddock.places.proxmox.actions import CACHE_VOLUME, SPARE_VOLUME, STATE_VOLUME, TEMPLATE, Params
 from paddock.places.proxmox.node import network
 from paddock.places.proxmox.node.observation import Mount, ProxmoxSeen, options_of
 from paddock.plan.actions import Action, Ref
@@ -112,23 +67,27 @@ def _met(need: Need, held: Held) -> bool:
     return any(holds(held, path, privilege) for path, privilege in ((need.path, need.privilege), *need.instead))
 
 
-def needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
+def needed(planned: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
     """Yield the privileges that these actions need. On a container that they create, a privilege on its pool counts."""
-    pools = {f"/vms/{vmid}": f"/pool/{pool}" for vmid, pool in _joined(actions) if vmid not in seen.containers}
-    for need in _needed(actions, node, seen):
+    pools = {f"/vms/{vmid}": f"/pool/{pool}" for vmid, pool in _joined(planned) if vmid not in seen.containers}
+    for need in _needed(planned, node, seen):
         pool = pools.get(need.path)
         yield replace(need, instead=(*need.instead, (pool, need.privilege))) if pool else need
 
 
-def _joined(actions: Sequence[Action]) -> Iterator[tuple[int, str]]:
+def _joined(planned: Sequence[Action]) -> Iterator[tuple[int, str]]:
     """Yield the containers that the actions create in pools."""
-    for action in actions:
+    for action in planned:
         match action:
-            case CreatePet(vmid, params) | CreateBuilder(vmid, params) | CreateCattle(vmid, params):
+            case (
+                actions.CreatePet(vmid, params)
+                | actions.CreateBuilder(vmid, params)
+                | actions.CreateCattle(vmid, params)
+            ):
                 pool = params.get("pool")
-            case RestoreSpare():
+            case actions.RestoreSpare():
                 vmid, pool = action.vmid, action.params.get("pool")
-            case CloneCattle(vmid) | CloneReader(vmid):
+            case actions.CloneCattle(vmid) | actions.CloneReader(vmid):
                 pool = action.clone.get("pool")
             case _:
                 continue
@@ -136,27 +95,27 @@ def _joined(actions: Sequence[Action]) -> Iterator[tuple[int, str]]:
             yield vmid, str(pool)
 
 
-def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
+def _needed(planned: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
     owners: dict[Ref, tuple[int, str]] = {}  # with the storage
     builder = None
-    for action in actions:
-        if not isinstance(action, ProxmoxAction):
+    for action in planned:
+        if not isinstance(action, actions.ProxmoxAction):
             continue  # it is performed inside a machine, over ssh
         match action:
-            case CreatePet(vmid, params):
+            case actions.CreatePet(vmid, params):
                 owners[STATE_VOLUME] = vmid, _storage_of_state(params)
                 yield from _create(vmid, params)
-            case AddVolume(vmid, key, value) | AddCache(vmid, key, value):
-                owners[CACHE_VOLUME if isinstance(action, AddCache) else STATE_VOLUME] = vmid, _storage(value)
+            case actions.AddVolume(vmid, key, value) | actions.AddCache(vmid, key, value):
+                owners[CACHE_VOLUME if isinstance(action, actions.AddCache) else STATE_VOLUME] = vmid, _storage(value)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options")
                 yield from _keys(vmid, {key: value})
-            case CreateCattle(vmid, params, volume, _):
+            case actions.CreateCattle(vmid, params, volume, _):
                 yield from _create(vmid, params)
                 yield from _mount(vmid, volume, owners)
-            case CreateBuilder(vmid, params):
+            case actions.CreateBuilder(vmid, params):
                 builder = vmid
                 yield from _create(vmid, params)
-            case CloneCattle() | CloneReader():
+            case actions.CloneCattle() | actions.CloneReader():
                 template = builder if action.template == TEMPLATE else action.template
                 source = seen.containers.get(template) if isinstance(template, int) else None
                 root = source.mount("rootfs") if source else None
@@ -167,61 +126,61 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
                 yield Need(f"/storage/{where}", "Datastore.AllocateSpace")
                 yield from _keys(action.vmid, action.params)
                 yield from _mount(action.vmid, action.volume, owners)
-            case Configure(vmid, params):
+            case actions.Configure(vmid, params):
                 yield from _vm(vmid, AUDIT)
                 yield from _keys(vmid, params)
-            case Attach(vmid, _, volume, _) | AttachCache(vmid, _, volume, _):
+            case actions.Attach(vmid, _, volume, _) | actions.AttachCache(vmid, _, volume, _):
                 yield from _vm(vmid, AUDIT)
                 yield from _mount(vmid, volume, owners)
-            case Start(vmid) | Reboot(vmid) | Shutdown(vmid):
-                notes = isinstance(action, StopToAdopt)
+            case actions.Start(vmid) | actions.Reboot(vmid) | actions.Shutdown(vmid):
+                notes = isinstance(action, actions.StopToAdopt)
                 yield from _vm(vmid, AUDIT, "VM.PowerMgmt", *(("VM.Config.Options",) if notes else ()))
-            case GrowDisk(vmid) | GrowVolume(vmid):
-                key = action.key if isinstance(action, GrowVolume) else "rootfs"
+            case actions.GrowDisk(vmid) | actions.GrowVolume(vmid):
+                key = action.key if isinstance(action, actions.GrowVolume) else "rootfs"
                 yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")
                 yield from _space(seen, vmid, key)
-            case Reach(vmid, clone):
+            case actions.Reach(vmid, clone):
                 there = seen.containers.get(vmid)
                 recorded = there and there.mark and there.mark.host_key and not clone
                 yield from _vm(vmid, AUDIT, *(() if recorded else ("VM.Config.Options",)))
-            case Describe(vmid) | AdoptMachine(vmid) | RenameMachine(vmid):
+            case actions.Describe(vmid) | actions.AdoptMachine(vmid) | actions.RenameMachine(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options")
-            case Release(vmid):
+            case actions.Release(vmid):
                 yield from _vm(vmid, AUDIT)  # without the privilege for notes, the claim stays until it expires
-            case Detach(vmid):
+            case actions.Detach(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")
-            case Destroy(vmid) | Seal(vmid):
+            case actions.Destroy(vmid) | actions.Seal(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Allocate")
-            case DeleteVolume(vmid):
+            case actions.DeleteVolume(vmid):
                 yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
-            case SettlePet(vmid):
+            case actions.SettlePet(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options")
-            case DestroyPet(vmid) | RemovePet(vmid):
+            case actions.DestroyPet(vmid) | actions.RemovePet(vmid):
                 yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
-            case AdoptPet(vmid) | RenamePet(vmid) | IncludeVolume(vmid):
+            case actions.AdoptPet(vmid) | actions.RenamePet(vmid) | actions.IncludeVolume(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
-            case Reassign():
+            case actions.Reassign():
                 owners[STATE_VOLUME] = action.pet, _storage(action.value)
                 yield from _vm(action.source, AUDIT, "VM.Config.Disk")
                 yield from _vm(action.pet, AUDIT, "VM.Config.Options", "VM.Config.Disk")
                 yield Need(f"/storage/{_storage(action.value)}", "Datastore.AllocateSpace")
-            case BackUpPet(vmid, where) | ConfirmBackup(vmid, where):
+            case actions.BackUpPet(vmid, where) | actions.ConfirmBackup(vmid, where):
                 yield from _archived(vmid, where)
                 yield from _vm(vmid, AUDIT)
-            case RestoreSpare(vmid, owner, _, params):
+            case actions.RestoreSpare(vmid, owner, _, params):
                 owners[SPARE_VOLUME] = vmid, _storage_of_state(params)
                 yield from _archived(owner, _storage(params["ostemplate"]))
                 yield from _vm(vmid, "VM.Allocate", AUDIT)
                 yield from _keys(vmid, params)
-            case DestroySpare(vmid):
+            case actions.DestroySpare(vmid):
                 yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Allocate")
-            case DownloadBase(where, _):
+            case actions.DownloadBase(where, _):
                 yield Need(f"/storage/{where}", "Datastore.AllocateTemplate")
                 yield Need(f"/nodes/{node.node}", "Sys.AccessNetwork", (("/", "Sys.Modify"),))
-            case ReachAdopted() | RootWork():
+            case actions.ReachAdopted() | actions.RootWork():
                 pass  # adopting needed the same privileges; where the token may not do root's work, root is asked
             case _:
                 assert_never(action)

@@ -32,7 +32,7 @@ _MACHINE: Final = (
 )
 _PET_SETUP: Final = tuple(each for each in _MACHINE if each not in ("VM.Clone", "VM.PowerMgmt"))
 # tests/data/privileges.yaml names a verb that fails for each of these without it. Proxmox VE 9 lists the members of a
-# pool without Pool.Audit, against its documentation; it is granted because another version may do what is documented.
+# pool without Pool.Audit, against its documentation; it is granted in case another version follows the documentation.
 _ROLES: Final = {
     "PaddockMachine": ("Pool.Audit", *_MACHINE),
     "PaddockPet": ("Pool.Audit", "VM.Audit", "VM.Config.Disk"),
@@ -95,12 +95,12 @@ def grants(
 
 
 def looking() -> list[Grant]:
-    """Return the roles with which a token sees storages, base archives and bridges, before any is chosen."""
+    """Return the roles that let a token see storages, base archives and bridges, before any is chosen."""
     return [Grant(path, "PaddockLook", SETUP) for path in _LISTED]
 
 
 def looking_at_vnets() -> Grant:
-    """Return the role with which a token sees the SDN vnets, and so the zone of a name."""
+    """Return the role that lets a token see the SDN vnets, and so the zone of a name."""
     return Grant(network.TOP, "PaddockLook", DAILY)
 
 
@@ -179,7 +179,7 @@ def role_commands(wanted: Iterable[Grant]) -> list[str]:
 def acl_commands(wanted: Iterable[Grant], token: str) -> list[str]:
     """Return root's commands that give the roles to a token and to its user.
 
-    A token with privilege separation may do what both may.
+    A token with privilege separation has only the privileges that both have.
     """
     user = token.partition("!")[0]
     return [f"pveum acl modify {each.path} --users {user} --tokens '{token}' --roles {each.role}" for each in wanted]
@@ -196,14 +196,13 @@ _VALUE: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # Prox
 _WORDS: Final = "--comment 'runs agents with Paddock'"
 
 
-def user_lines(token_id: str, pools: PoolsSpec | None = None) -> list[str]:
+def user_lines(token_id: str) -> list[str]:
     """Return the lines that create the user, the token, the pools and the roles, and let the token look.
 
     The token may then run agents in the pools, and read the names of storages, archives and bridges. The lines may be
     pasted twice.
     """
-    user, name = _parts(token_id)
-    pools = pools or PoolsSpec()
+    (user, name), pools = _parts(token_id), PoolsSpec()
     wanted = [*in_pools(pools), *looking()]
     again = f"If the token exists and its secret is lost: pveum user token remove {user} {name}; then paste all again."
     return [
@@ -220,8 +219,8 @@ def choice_lines(
 ) -> list[str]:
     """Return the lines that let the token use the storages and the bridge of the file, and create the first pet.
 
-    ``held`` is what the token holds already. If nothing is missing, there are no lines. ``zones`` are those of the SDN
-    vnets.
+    ``held`` are the privileges that the token holds already. If nothing is missing, there are no lines. ``zones`` are
+    those of the SDN vnets.
     """
     _parts(token_id)
     wanted = grants(spec, (), (), (), zones=zones)
@@ -234,7 +233,7 @@ def choice_lines(
 
 
 def held_by(client: Client) -> Held:
-    """Return what the client's token holds, by path."""
+    """Return the privileges of the client's token, by path."""
     held: Held = client.get("/access/permissions")
     return held
 

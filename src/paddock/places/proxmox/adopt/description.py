@@ -13,8 +13,7 @@ from paddock.file.models.quantities import Size
 from paddock.file.models.whole import ProxmoxSpec
 from paddock.places.contract import Description
 from paddock.places.proxmox.machine.plan import FILE_KEYS, NET_OPTIONS
-from paddock.places.proxmox.node import notes
-from paddock.places.proxmox.node.notes import Mark
+from paddock.places.proxmox.node.notes import Mark, without_restart_note
 from paddock.places.proxmox.node.observation import LxcContainer, Mount, options_of
 from paddock.places.proxmox.pet.plan import path_in_pet, path_of_state
 
@@ -48,7 +47,7 @@ def _machine(node: ProxmoxSpec, machine: LxcContainer) -> Iterator[tuple[str, An
     storage = root.storage if root else None
     yield "vmid", machine.vmid
     yield "hostname", config.get("hostname")
-    yield "description", Mark.text_above(notes.removed_from(machine.notes)) or None
+    yield "description", Mark.text_above(without_restart_note(machine.notes)) or None
     yield "cores", machine.number("cores")
     for key in ("memory", "swap"):
         mib = machine.number(key)

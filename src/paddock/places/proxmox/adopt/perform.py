@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import assert_never
@@ -11,31 +11,16 @@ from paddock.base.errors import PaddockError, Refused
 from paddock.file.agent_id import AgentId
 from paddock.places.contract import Got
 from paddock.places.proxmox.actions import STATE_VOLUME, AdoptMachine, AdoptPet, Reassign
-from paddock.places.proxmox.api.client import Client
-from paddock.places.proxmox.node import notes as restart_note
 from paddock.places.proxmox.node.containers import Containers, with_version
-from paddock.places.proxmox.node.holder import Holder
 from paddock.places.proxmox.node.network import WITH_PLACE
-from paddock.places.proxmox.node.notes import Mark, Role, without_claim
+from paddock.places.proxmox.node.notes import Mark, Role, has_restart_note, with_restart_note, without_restart_note
 from paddock.places.proxmox.node.observation import LxcContainer, Mount
 from paddock.places.proxmox.pet.plan import agent_of, path_in_pet, pets_for
-from paddock.places.proxmox.safety.same_container import ExpectedContainers, check_key_free
-from paddock.places.proxmox.safety.settle import Contest
+from paddock.places.proxmox.safety.same_container import check_key_free
 
 
 class Adopter(Containers):
     """Performs the actions of `adopt`. While it changes a pet or gives its volume to a machine, it claims the pet."""
-
-    def __init__(
-        self,
-        client: Client,
-        reporter: Callable[[str], None],
-        expected: ExpectedContainers,
-        holder: Holder,
-        contest: Contest,
-    ) -> None:
-        super().__init__(client, reporter, expected, holder)
-        self._contest = contest
 
     def perform(self, action: AdoptPet | Reassign | AdoptMachine) -> Got:
         """Perform one action and return the values that later steps refer to."""
@@ -91,10 +76,6 @@ class Adopter(Containers):
         notes = self._claimed_notes(with_version(replace(mark, adopted=adopted).written_into(pet.notes)))
         self._put(pet, {"protection": 0, "description": notes, "tags": pet.tagged})
 
-    def _protect(self, vmid: int) -> None:
-        pet = self.read(vmid)
-        self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
-
     def _adopted_volume(self, vmid: int, agent: AgentId) -> Got:
         pet = self.read(vmid)
         mount = pet.mount_at(path_in_pet(agent))
@@ -116,7 +97,7 @@ class Adopter(Containers):
     def _adopt_machine(self, vmid: int, agent: AgentId) -> None:
         if self.read(vmid).has(Role.CATTLE):
             return  # marked when it got the state
-        pet = next(iter(pets_for(agent, self._contest.look())), None)
+        pet = next(iter(pets_for(agent, self._look())), None)
         with self._only_machine(vmid, agent, pet.vmid if pet else None):
             self._mark_machine(vmid, agent, {})
 
@@ -127,15 +108,18 @@ class Adopter(Containers):
         A run that creates a machine reads the pet's claim once its machine is visible, and looks for others after that.
         """
         with self._claimed(pet) if pet is not None else nullcontext():
-            self._contest.check_no_other_machine(vmid, agent)
+            others = [each.name for each in self._look().machines_of(agent) if each.vmid != vmid]
+            if others:
+                names = ", ".join(others)
+                raise Refused(f"{names} is a machine of {agent.name} by now", hint="run `paddock down` first")
             yield
 
     def _mark_machine(self, vmid: int, agent: AgentId, params: Mapping[str, str | int]) -> None:
         container = self.read(vmid)
         mark = self._own_mark(container, Mark(Role.CATTLE, agent))
-        # What is above the mark counts as a person's text.
-        notes = with_version(mark.written_into(restart_note.removed_from(container.notes)))
-        notes = restart_note.written_into(notes) if restart_note.is_in(container.notes) else notes
+        # Text above the mark counts as a person's.
+        notes = with_version(mark.written_into(without_restart_note(container.notes)))
+        notes = with_restart_note(notes) if has_restart_note(container.notes) else notes
         self._put(container, {**params, "description": notes, "tags": container.tagged})
 
     def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:

@@ -12,16 +12,8 @@ from paddock.file.agent_id import AgentId
 from paddock.file.models.quantities import Size
 from paddock.file.models.whole import ProxmoxSpec
 from paddock.places.contract import Description, MachineWant
-from paddock.places.proxmox.actions import (
-    MOUNT_KEY,
-    STATE_VOLUME,
-    AdoptMachine,
-    AdoptPet,
-    Attach,
-    CannotPlan,
-    Reassign,
-    StopToAdopt,
-)
+from paddock.places.proxmox import actions
+from paddock.places.proxmox.actions import MOUNT_KEY, STATE_VOLUME, CannotPlan
 from paddock.places.proxmox.adopt.description import describe as describe_containers
 from paddock.places.proxmox.machine import plan as machines
 from paddock.places.proxmox.node import notes, pools
@@ -102,11 +94,11 @@ def plan(
         _check_volumes(want, machine, settled or volume)
     steps, name = _state_steps(node, want, machine, settled, volume, seen, ids)
     if machine:
-        moves = [step.action for step in steps if isinstance(step.action, Reassign)]
+        moves = [step.action for step in steps if isinstance(step.action, actions.Reassign)]
         moved = next((move.key for move in moves if move.source == machine.vmid), None)
         if moved and machine.running:
             reason = "a volume is moved only while no container has it mounted"
-            steps.insert(-1, machines.stop_step(machine, reason, StopToAdopt))
+            steps.insert(-1, machines.stop_step(machine, reason, actions.StopToAdopt))
         steps += _machine_steps(want, machine, name, moved)
     return MachinePlan(steps, notes=list(_notes(machine, left_out)))
 
@@ -291,13 +283,13 @@ def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
         "pet.adopt",
         title,
         "the container owns the state",
-        AdoptPet(owner.vmid, want.id, key, value),
+        actions.AdoptPet(owner.vmid, want.id, key, value),
         needs_place_lock=True,
     )
 
 
 def _adopted(want: MachineWant, mount: Mount, path: str) -> str:
-    """Return the value with which a pet gets the volume: with the file's word about the backups that Proxmox makes."""
+    """Return the value that mounts the volume in a pet. The file may say whether backups of the pet include it."""
     state = want.spec.state
     return mount.adopted_at(path, backup=state.backup, decided="backup" in state.model_fields_set)
 
@@ -348,7 +340,7 @@ def _reassign_steps(
     create = [] if pet else [pets.empty_pet_step(want, number, node)]
     key = mount.key if mount.path else source.free_key
     value = _adopted(want, mount, pets.path_in_pet(want.id))
-    action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.id)
+    action = actions.Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.id)
     title = f"move {mount.volume} from container {source.vmid} to pet {number}"
     return [
         *create,
@@ -375,10 +367,10 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
     """
     mounted = next((m for m in machine.mounts if m.path and m.volume == volume), None)
     if mounted is None:
-        machines.check_unprotected(machine, "the state is to be attached to it")
+        machines.check_unprotected(machine, "the plan attaches the state to it")
         key = moved or (machine.free_key if machine.mount(MOUNT_KEY) else MOUNT_KEY)
         title = f"attach the state to container {machine.vmid}"
-        action = Attach(machine.vmid, key, volume, want.state_path)
+        action = actions.Attach(machine.vmid, key, volume, want.state_path)
         yield Step("cattle.attach", title, "the machine needs the state", action)
     elif mounted.path != want.state_path:
         raise CannotPlan(
@@ -388,8 +380,8 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
         )
     if machine.mark is None:
         title = f"mark container {machine.vmid} as the machine of {want.agent}"
-        yield Step("cattle.adopt", title, "the container is adopted", AdoptMachine(machine.vmid, want.id))
-    stopped = not machine.running and notes.is_in(machine.notes)  # by a run that was interrupted
+        yield Step("cattle.adopt", title, "the container is adopted", actions.AdoptMachine(machine.vmid, want.id))
+    stopped = not machine.running and notes.has_restart_note(machine.notes)  # by a run that was interrupted
     starts = stopped or (moved is not None and machine.running)
     if starts:
         yield machines.start_step(machine.vmid, "the machine was stopped for the move")

@@ -79,16 +79,12 @@ class Client:
             timeout=httpx.Timeout(60, connect=10),
             trust_env=False,  # a proxy would see the token, and the node is on the user's own network
         )
-        self._url = url
+        self.url = url
         self._trust = trust
         self.user = token.reveal().partition("=")[0]
         self.node = node
         self._changed = False  # whether a writing request was answered
         self._dated: tuple[datetime, float] | None = None  # time on the node, and our monotonic clock at that moment
-
-    @property
-    def url(self) -> str:
-        return self._url
 
     def now(self) -> datetime:
         """Return the time on the node, which all runs share; this computer's time if the node never sent its own."""
@@ -107,7 +103,7 @@ class Client:
             try:
                 response = self._answer("GET", path, params=params)
             except httpx.TransportError as error:
-                if last or tls.is_refused(error) or tls.rejected(self._url, self._trust, error):
+                if last or tls.is_refused(error) or tls.rejected(self.url, self._trust, error):
                     raise self._unreachable(error) from None
             else:
                 if response.status_code not in _NO_BACKEND or last:
@@ -183,12 +179,12 @@ class Client:
         """Send a request and read the response, up to a size limit."""
         with self._http.stream(method, path, **what) as response:
             if "Content-Encoding" in response.headers:
-                raise PaddockError(f"{self._url} compresses its responses unasked: it is not a Proxmox node")
+                raise PaddockError(f"{self.url} compresses its responses unasked: it is not a Proxmox node")
             body = bytearray()
             for part in response.iter_bytes():
                 body += part
                 if len(body) > _LARGEST:
-                    raise PaddockError(f"the answer of {self._url} to {method} {path} is over {_LARGEST >> 20} MiB")
+                    raise PaddockError(f"the answer of {self.url} to {method} {path} is over {_LARGEST >> 20} MiB")
         self._set_clock(response.headers.get("Date"))
         return httpx.Response(response.status_code, content=bytes(body), extensions=response.extensions)
 
@@ -211,15 +207,15 @@ class Client:
         if response.status_code == 200:
             if "data" not in body:
                 raise PaddockError(
-                    f"{self._url} is not the API of a Proxmox node", hint="the port of the API is usually 8006"
+                    f"{self.url} is not the API of a Proxmox node", hint="the port of the API is usually 8006"
                 )
             return body["data"]
         reason = mask(str(body.get("message") or response.reason_phrase))
         raise api_error(f"{method} {path}", response.status_code, reason, body.get("errors") or {})
 
     def _unreachable(self, error: httpx.TransportError) -> PaddockError:
-        if rejected := tls.rejected(self._url, self._trust, error):
+        if rejected := tls.rejected(self.url, self._trust, error):
             return rejected
         return NotReached(
-            f"{self._url} does not answer: {error}", hint="check that the node is up and that the url is right"
+            f"{self.url} does not answer: {error}", hint="check that the node is up and that the url is right"
         )

@@ -8,11 +8,11 @@ from typing import Final
 
 from paddock.base.errors import PaddockError, WorldChanged
 
-# True of every verb: a run observes first, and its plan begins with what the killed or failed run has done.
+# True of every verb: a run observes first, so its plan continues from the changes of the killed or failed run.
 CONTINUE: Final = "run the same command again: it continues where this run stopped"
 
 
-# For what failed on the node: it fails again until somebody has removed the cause.
+# For failures on the node, which recur until somebody has removed the cause.
 AFTERWARDS: Final = "once its cause is removed, the same command continues where this run stopped"
 
 
@@ -93,10 +93,6 @@ class UnderHa(ApiError):
     """The container is an HA resource, which Proxmox does not destroy."""
 
 
-class NoQuorum(ApiError):
-    """The cluster has no majority of its nodes, so Proxmox changes nothing."""
-
-
 class AnswerLost(WorldChanged):
     """The request was sent and no response came back: Proxmox may have carried it out."""
 
@@ -146,7 +142,7 @@ def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) ->
         case 400:
             return BadParameters(what, status, reason, errors)
     if says_no_quorum(reason):
-        return NoQuorum(what, status, f"{NO_QUORUM}: {reason}", errors, hint=NO_QUORUM_HINT)
+        return ApiError(what, status, f"{NO_QUORUM}: {reason}", errors, hint=NO_QUORUM_HINT)
     if found := re.search(r"unable to remove CT (\d+) - used in HA resources", reason):
         hint = f"as root on a node: ha-manager remove ct:{found[1]}; afterwards {CONTINUE}"
         return UnderHa(what, status, reason, errors, hint=hint)
@@ -157,7 +153,7 @@ def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) ->
 
 
 _GENERAL: Final = re.compile(r"startup for container '\d+' failed$")
-# What LXC prints after the line that counts, and what Proxmox prints around it.
+# Lines that LXC prints after the decisive one, and lines of Proxmox around it.
 _NO_REASON: Final = re.compile(r"lxc_init: |__lxc_start: |TASK |trying to acquire lock|\s*OK$|no content$|\s*$")
 _HOOK: Final = re.compile(r"Script exited with status (\d+)")
 _BRIDGE: Final = re.compile(r"bridge '[^']*' does not exist")
@@ -169,7 +165,7 @@ _MEANINGS: Final = {
 
 
 def reason(outcome: str, log: Iterable[str]) -> str:
-    """Return the line that says why, with what an exit status of the mounts means."""
+    """Return the line of the log that gives the reason, and the meaning of an exit status of the mounts."""
     if not _GENERAL.search(outcome):
         return outcome
     line = next((line.strip() for line in log if not _NO_REASON.match(line) and not _GENERAL.search(line)), outcome)

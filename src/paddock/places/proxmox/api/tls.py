@@ -34,7 +34,7 @@ _LARGEST: Final = 1 << 20  # bytes of that answer
 
 @frozen
 class Presented:
-    """The certificate with which a node answers. Nobody has verified it, unless the system's store accepts it."""
+    """The certificate that a node presents. Nobody has verified it, unless the system's store accepts it."""
 
     fingerprint: str  # SHA-256, in the form that the file has
     ends: datetime

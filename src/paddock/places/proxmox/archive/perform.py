@@ -31,13 +31,12 @@ from paddock.places.proxmox.archive import plan as archive
 from paddock.places.proxmox.archive.plan import Notes, Saved, owner_of
 from paddock.places.proxmox.machine.reach import Reacher
 from paddock.places.proxmox.node import numbers
-from paddock.places.proxmox.node.containers import Containers, with_version
+from paddock.places.proxmox.node.containers import Containers, resolved, with_version
 from paddock.places.proxmox.node.holder import Holder
 from paddock.places.proxmox.node.notes import Mark, Role
 from paddock.places.proxmox.node.observation import ProxmoxSeen
 from paddock.places.proxmox.pet.plan import path_in_pet
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.plan.actions import Ref
 from paddock.plan.step import MachinePlan
 
 _HOURS: Final = 6 * 3600.0  # for a large state on a slow storage
@@ -71,7 +70,7 @@ class Archiver(Containers):
         pet = self.read(action.vmid)
         if pet.mount_at(path_in_pet(action.agent)) is None:
             raise Refused(f"{pet.name} does not have the state of {action.agent.name} by now")
-        notes = Notes(action.about, self._holder.claim(self._client.now(), timedelta()).holder)
+        notes = Notes(action.about, self._claim(timedelta()).holder)
         order: dict[str, str | int] = {
             "vmid": action.vmid,
             "storage": action.storage,
@@ -84,8 +83,7 @@ class Archiver(Containers):
         if not upid.startswith("UPID:"):
             # Proxmox answers OK, and saves nothing, if the container is on another node.
             raise PaddockError(f"Proxmox did not back {pet.name} up: it answered {upid!r}")
-        for warning in self._client.wait(upid, _HOURS).warnings:
-            self._reporter(warning)
+        self._warn(self._client.wait(upid, _HOURS))
         volume, _ = self._made_by_this_run(action)
         check_state_in(self._client, volume, action.agent)
 
@@ -107,9 +105,7 @@ class Archiver(Containers):
         claimed = self._claim(_READING).written_into(notes)
         params = {"vmid": action.vmid, **action.params, "description": claimed}
         with self._making(action.vmid):
-            ended = self._client.task("POST", self._path, params, deadline=_HOURS)
-        for warning in ended.warnings:
-            self._reporter(warning)
+            self._task("POST", self._path, params, _HOURS)
         mark = Mark.from_notes(notes)
         if mark is None:
             raise TypeError("the mark of a spare cannot be read")
@@ -121,15 +117,8 @@ class Archiver(Containers):
         return {**made, SPARE_VOLUME.name: state.volume}
 
     def _clone(self, action: CloneReader, got: Got) -> Got:
-        source = got[action.template.name] if isinstance(action.template, Ref) else action.template
-        template = self.read(int(source))
-        mark = Mark.from_notes(with_version(str(action.clone["description"])))
-        if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
-            raise Refused(f"{template.name} is not a template of Paddock")
-        notes = str(replace(mark, host_key=template.mark.host_key))
-        claimed = {"description": self._claim(_READING).written_into(notes)}
-        self._clone_template(action.vmid, template, {**action.clone, **claimed})
-        made = self._expected.record_created(action.vmid, mark)
+        notes = self._claim(_READING).written_into(with_version(str(action.clone["description"])))
+        made = self._clone_template(action.vmid, int(resolved(action.template, got)), action.clone, notes)
         mounted = {MOUNT_KEY: f"{got[action.volume.name]},mp={action.mount}"}
         self._put(self.read(action.vmid), {**action.params, **mounted})
         return made
@@ -161,7 +150,7 @@ def path_of(client: Client, volume: str) -> str:
 
 
 def check_state_in(client: Client, volume: str, agent: AgentId) -> Saved:
-    """Return what an archive has, from the configuration that is saved in it; raise unless it has the agent's state."""
+    """Return the volumes in an archive, from its saved configuration; raise unless it has the agent's state."""
     text = str(client.get(f"/nodes/{client.node}/vzdump/extractconfig", {"volume": volume}))
     saved = Saved.parse(agent, text)
     if saved is None:

@@ -15,22 +15,8 @@ from paddock.file.agent_id import AgentId
 from paddock.file.models.quantities import Size
 from paddock.file.models.whole import ProxmoxSpec
 from paddock.places.contract import Archive, MachineWant
-from paddock.places.proxmox.actions import (
-    SPARE_VOLUME,
-    TEMPLATE,
-    BackUpPet,
-    CannotPlan,
-    CloneReader,
-    ConfirmBackup,
-    Destroy,
-    DestroySpare,
-    Detach,
-    Params,
-    Reach,
-    RestoreSpare,
-    Shutdown,
-    Start,
-)
+from paddock.places.proxmox import actions
+from paddock.places.proxmox.actions import SPARE_VOLUME, TEMPLATE, CannotPlan, Params
 from paddock.places.proxmox.machine import plan as machines
 from paddock.places.proxmox.node import network, pools
 from paddock.places.proxmox.node.notes import AGAIN, Claim, Mark, Role
@@ -158,9 +144,9 @@ def save_steps(node: ProxmoxSpec, want: MachineWant, about: Mapping[str, str], s
         )
     machines.check_single_writer(want, state.volume, pet, machines.find_cattle(want, seen), seen)
     storage = storage_of(want)
-    action = BackUpPet(container.vmid, storage, want.id, about)
+    action = actions.BackUpPet(container.vmid, storage, want.id, about)
     yield Step("pet.backup", f"back pet {container.vmid} up to {storage}", "a person asked for it", action)
-    confirm = ConfirmBackup(container.vmid, storage, want.id)
+    confirm = actions.ConfirmBackup(container.vmid, storage, want.id)
     reason = "nothing was written to the state meanwhile"
     yield Step("pet.confirm", "mark the backup as complete", reason, confirm, phase=Phase.PROOF)
 
@@ -181,7 +167,7 @@ def storage_of(want: MachineWant) -> str:
 
 @frozen
 class ReadOrder:
-    """What a reader of an archive is made of."""
+    """An archive to read, the numbers for its spare and its reader, and the template of the reader."""
 
     archive: Archive
     saved: Saved
@@ -194,8 +180,10 @@ def read_steps(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Pro
     """Yield the steps to a running reader; the steps that build a missing template come before them."""
     storage = want.spec.state.storage or node.storage
     _check_room(storage, order.saved, seen)
-    reason = "the backup is to be read"
-    spare = RestoreSpare(order.spare, owner_of(order.archive.name) or 0, want.id, _restored(node, want, order, storage))
+    reason = "needed to read the backup"
+    spare = actions.RestoreSpare(
+        order.spare, owner_of(order.archive.name) or 0, want.id, _restored(node, want, order, storage)
+    )
     title = f"restore {order.archive.name} to spare container {order.spare}"
     yield Step("spare.restore", title, reason, spare, needs_place_lock=True)
     source = f"template {order.template.vmid}" if order.template else "the new template"
@@ -206,8 +194,8 @@ def read_steps(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Pro
         _clone(node, want, order, seen),
         needs_place_lock=True,
     )
-    yield Step("reader.start", f"start machine {order.reader}", reason, Start(order.reader))
-    yield Step("reader.reach", f"reach machine {order.reader} over ssh", reason, Reach(order.reader))
+    yield Step("reader.start", f"start machine {order.reader}", reason, actions.Start(order.reader))
+    yield Step("reader.reach", f"reach machine {order.reader} over ssh", reason, actions.Reach(order.reader))
 
 
 def _check_room(storage: str, saved: Saved, seen: ProxmoxSeen) -> None:
@@ -239,7 +227,7 @@ def _restored(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, storage: s
     }
 
 
-def _clone(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: ProxmoxSeen) -> CloneReader:
+def _clone(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: ProxmoxSeen) -> actions.CloneReader:
     root = order.template.mount("rootfs") if order.template else None
     clone: dict[str, str | int] = {
         "newid": order.reader,
@@ -258,7 +246,7 @@ def _clone(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Proxmox
         "net0": f"name=eth0,bridge={node.bridge},hwaddr={address},ip=dhcp",
     }
     source = order.template.vmid if order.template else TEMPLATE
-    return CloneReader(order.reader, source, clone, params, SPARE_VOLUME, want.state_path)
+    return actions.CloneReader(order.reader, source, clone, params, SPARE_VOLUME, want.state_path)
 
 
 def readers(agent: AgentId, seen: ProxmoxSeen) -> list[LxcContainer]:
@@ -277,17 +265,19 @@ def clear_steps(agent: AgentId, seen: ProxmoxSeen) -> Iterator[Step]:
             continue
         reason = "it was only made to read a backup"
         if reader.running:
-            stop = Shutdown(reader.vmid, _STOP_SECONDS)
+            stop = actions.Shutdown(reader.vmid, _STOP_SECONDS)
             yield Step("reader.stop", f"shut machine {reader.vmid} down", reason, stop)
         if any(mount.key != "rootfs" for mount in reader.mounts):
-            yield Step("reader.detach", f"detach the copy from machine {reader.vmid}", reason, Detach(reader.vmid))
+            yield Step(
+                "reader.detach", f"detach the copy from machine {reader.vmid}", reason, actions.Detach(reader.vmid)
+            )
         title = f"destroy machine {reader.vmid}"
-        yield Step("reader.destroy", title, reason, Destroy(reader.vmid), Risk.RECREATES)
+        yield Step("reader.destroy", title, reason, actions.Destroy(reader.vmid), Risk.RECREATES)
     for spare in _of(agent, seen, Role.SPARE):
         if seen.claim_of_another(spare) is None and not spare.lock:
             title = f"destroy spare container {spare.vmid}"
             reason = "it is a copy of a backup, which is kept"
-            yield Step("spare.destroy", title, reason, DestroySpare(spare.vmid, agent), Risk.RECREATES)
+            yield Step("spare.destroy", title, reason, actions.DestroySpare(spare.vmid, agent), Risk.RECREATES)
 
 
 def _of(agent: AgentId, seen: ProxmoxSeen, role: Role) -> list[LxcContainer]:

@@ -7,28 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from paddock.base.frozen import frozen
 from paddock.file.models.machine import Feature
 from paddock.file.models.quantities import Size
 from paddock.file.models.whole import ProxmoxSpec
 from paddock.places.contract import MachineWant
-from paddock.places.proxmox.actions import (
-    MOUNT_KEY,
-    TEMPLATE,
-    CannotPlan,
-    CloneCattle,
-    Configure,
-    CreateCattle,
-    Describe,
-    Destroy,
-    Detach,
-    GrowDisk,
-    Reach,
-    ReachAdopted,
-    Reboot,
-    RootWork,
-    Shutdown,
-    Start,
-)
+from paddock.places.proxmox import actions
+from paddock.places.proxmox.actions import MOUNT_KEY, TEMPLATE, CannotPlan
 from paddock.places.proxmox.node import numbers as occupant
 from paddock.places.proxmox.node.notes import Mark, Role
 from paddock.places.proxmox.node.observation import LxcContainer, Mount, ProxmoxSeen, options_of
@@ -205,68 +190,67 @@ def _network(node: ProxmoxSpec, want: MachineWant, mac: str) -> str:
     return ",".join(f"{name}={value}" for name, value in words.items() if value is not None)
 
 
-def _notes(want: MachineWant, made_from: str) -> str:
-    mark = Mark(Role.CATTLE, want.id, made_from)
-    return mark.written_into(want.spec.machine.description or "")
+@frozen
+class NewMachine:
+    """A machine that does not exist yet."""
+
+    node: ProxmoxSpec
+    want: MachineWant
+    vmid: int
+    volume: str | Ref  # of the state
+    made_from: str  # for its mark
+    mac: str
+    attach: Sequence[Step]  # the steps that add volumes
+
+    @property
+    def storage(self) -> str:
+        return self.want.spec.machine.storage or self.node.storage
+
+    @property
+    def params(self) -> dict[str, str | int]:
+        """The parameters for Proxmox, however the machine is created."""
+        notes = Mark(Role.CATTLE, self.want.id, self.made_from).written_into(self.want.spec.machine.description or "")
+        return {"description": notes, **({"pool": self.node.pools.machines} if self.node.pools else {})}
 
 
-def create_steps(
-    node: ProxmoxSpec,
-    want: MachineWant,
-    vmid: int,
-    volume: str | Ref,
-    made_from: str,
-    mac: str,
-    key: str,
-    attach: Sequence[Step],
-) -> Iterator[Step]:
-    """Yield the steps to a new machine from the base archive; ``attach`` are steps that add volumes."""
+def create_steps(new: NewMachine, key: str) -> Iterator[Step]:
+    """Yield the steps to a new machine from the base archive. It accepts the public key for ssh."""
+    node, want, vmid = new.node, new.want, new.vmid
     params: dict[str, str | int] = {
         "ostemplate": node.base.volid,
-        "description": _notes(want, made_from),
         "unprivileged": 1,
-        "rootfs": f"{want.spec.machine.storage or node.storage}:{want.spec.machine.disk.gib}",
+        "rootfs": f"{new.storage}:{want.spec.machine.disk.gib}",
         "ssh-public-keys": key,
-        **({"pool": node.pools.machines} if node.pools else {}),
-        **settings(node, want, mac),
+        **new.params,
+        **settings(node, want, new.mac),
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
-    action = CreateCattle(vmid, params, volume, want.state_path)
+    action = actions.CreateCattle(vmid, params, new.volume, want.state_path)
     yield Step("cattle.create", title, "the agent has no machine", action, needs_place_lock=True)
-    yield from attach
+    yield from new.attach
     yield start_step(vmid, "the machine is new")
     yield reach_step(vmid, "the machine is new")
 
 
-def clone_steps(
-    node: ProxmoxSpec,
-    want: MachineWant,
-    vmid: int,
-    volume: str | Ref,
-    made_from: str,
-    mac: str,
-    template: LxcContainer | None,
-    attach: Sequence[Step],
-    seen: ProxmoxSeen,
-) -> Iterator[Step]:
-    """Yield the steps to a machine cloned from ``template``; None means the one that the same plan builds."""
+def clone_steps(new: NewMachine, template: LxcContainer | None, seen: ProxmoxSeen) -> Iterator[Step]:
+    """Yield the steps to a machine cloned from ``template``; None means the template that the same plan builds."""
+    node, want, vmid = new.node, new.want, new.vmid
     clone: dict[str, str | int] = {
         "newid": vmid,
         "hostname": want.spec.machine.hostname or want.agent,
-        "description": _notes(want, made_from),
-        **({"pool": node.pools.machines} if node.pools else {}),
-        **cloning.order(template, node, want.spec.machine.storage or node.storage, seen),
+        **new.params,
+        **cloning.order(template, node, new.storage, seen),
     }
     root = template.mount("rootfs") if template else None
     found = str(template.config.get("features", "")) if template else FEATURES
-    params = settings(node, want, mac) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
+    params = settings(node, want, new.mac) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
     number = template.vmid if template else TEMPLATE
-    action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
+    action = actions.CloneCattle(vmid, number, clone, params, new.volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
     yield Step(
         "cattle.clone", f"clone machine {vmid} from {source}", "the agent has no machine", action, needs_place_lock=True
     )
-    yield from attach
+    yield from new.attach
     yield start_step(vmid, "the machine is new")
     size = root.size if root and root.size else DISK
     if want.spec.machine.disk > size:
@@ -288,18 +272,18 @@ def change_steps(
         words += [f"{key} {cattle.config[key]} → unset" for key in gone]
         title = f"change machine {cattle.vmid}: {', '.join(words)}"
         params = other | ({"delete": ",".join(gone)} if gone else {})
-        yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, params))
+        yield Step("cattle.change", title, "the file says so", actions.Configure(cattle.vmid, params))
     text = (want.spec.machine.description or "").strip()
     if want.spec.machine.description is not None and Mark.text_above(cattle.notes) != text:
         title = f"change the notes of machine {cattle.vmid}"
-        yield Step("cattle.describe", title, "the file says so", Describe(cattle.vmid, text))
+        yield Step("cattle.describe", title, "the file says so", actions.Describe(cattle.vmid, text))
     yield from _attach_steps(want, cattle, volume)
     binds = {mount.key for mount in cattle.mounts if mount.is_bind}
     waits = sorted(({*other, *gone} & _AFTER_RESTART) | (cattle.pending & (_AFTER_RESTART | binds)))
     if running and waits:
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
-        yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
+        yield Step("cattle.restart", title, reason, actions.Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
         yield reach_again_step(want, cattle, "the machine restarts")
 
 
@@ -348,13 +332,13 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
     if mounted is None and not cattle.running:
         params = {MOUNT_KEY: f"{volume},mp={want.state_path}"}
         title = f"attach the state to machine {cattle.vmid}"
-        check_unprotected(cattle, "its state is to be attached")
-        yield Step("cattle.attach", title, "the state is detached", Configure(cattle.vmid, params))
+        check_unprotected(cattle, "the plan attaches its state")
+        yield Step("cattle.attach", title, "the state is detached", actions.Configure(cattle.vmid, params))
     elif mounted is None and MOUNT_KEY in cattle.pending:
         # Proxmox would detach it when the machine stops. Until then the machine has it.
         title = f"keep the state attached to machine {cattle.vmid}"
         reason = "a run that was interrupted, or somebody else, asked to detach it"
-        yield Step("cattle.attach", title, reason, Configure(cattle.vmid, {"revert": MOUNT_KEY}))
+        yield Step("cattle.attach", title, reason, actions.Configure(cattle.vmid, {"revert": MOUNT_KEY}))
     elif mounted is None or (mounted.volume, mounted.path) != (volume, want.state_path):
         raise CannotPlan(
             f"{cattle.name} does not have the state volume {volume} at {want.state_path}",
@@ -387,7 +371,7 @@ def power_steps(
         if cattle.uptime > _NO_ADDRESS_SECONDS:
             title = f"restart machine {cattle.vmid}"
             reason = "it has had no address for minutes: a network card that was replaced gets one with a restart"
-            yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
+            yield Step("cattle.restart", title, reason, actions.Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
         yield reach_again_step(want, cattle, "the machine has no address yet", clone=clone)
     elif not (cattle.mark and cattle.mark.host_key):
         yield reach_again_step(want, cattle, "its host key is not recorded yet")
@@ -401,7 +385,7 @@ def _has_key_of(template: LxcContainer | None, cattle: LxcContainer) -> bool:
     return len(keys) > 1 or bool(keys and template and template.mark and template.mark.host_key == keys[0])
 
 
-def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -> Iterator[Step]:
+def root_steps(node: ProxmoxSpec, work: actions.RootWork, cattle: LxcContainer | None) -> Iterator[Step]:
     """Yield the step for the work of root, and the step that reaches the machine again after its restart."""
     flags = [name for name in options_of(work.features) if name != Feature.NESTING]
     given = ", ".join([*(bind.host for bind in work.binds), *flags])
@@ -430,7 +414,7 @@ def difference_notes(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer,
         yield f"machine {cattle.vmid} is not from the current template or base archive; `paddock cycle` recreates it"
 
 
-def stop_step(cattle: LxcContainer, reason: str, kind: type[Shutdown] = Shutdown) -> Step:
+def stop_step(cattle: LxcContainer, reason: str, kind: type[actions.Shutdown] = actions.Shutdown) -> Step:
     """Return the step that shuts the machine down, with time to finish a pending answer."""
     action = kind(cattle.vmid, SHUTDOWN_SECONDS)
     return Step("cattle.stop", f"shut machine {cattle.vmid} down", reason, action, Risk.RESTARTS)
@@ -438,25 +422,25 @@ def stop_step(cattle: LxcContainer, reason: str, kind: type[Shutdown] = Shutdown
 
 def start_step(vmid: int, reason: str) -> Step:
     """Return the step that starts the machine."""
-    return Step("cattle.start", f"start machine {vmid}", reason, Start(vmid))
+    return Step("cattle.start", f"start machine {vmid}", reason, actions.Start(vmid))
 
 
 def _grow(vmid: int, size: Size, wanted: Size) -> Step:
     # The machine runs: growing an unmounted ext4 filesystem waits 22 s for its multi-mount protection.
     title = f"grow the root disk of machine {vmid} from {size} to {wanted}"
-    return Step("cattle.grow", title, "the file says so", GrowDisk(vmid, str(wanted)))
+    return Step("cattle.grow", title, "the file says so", actions.GrowDisk(vmid, str(wanted)))
 
 
 def reach_step(vmid: int, reason: str, *, clone: bool = False) -> Step:
     """Return the step that waits for the machine's ssh and records its host key."""
-    return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, Reach(vmid, clone))
+    return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, actions.Reach(vmid, clone))
 
 
 def reach_again_step(want: MachineWant, cattle: LxcContainer, reason: str, *, clone: bool = False) -> Step:
     """Return the step that reaches an existing machine over ssh; the machine may be adopted."""
     if cattle.mark is not None and not is_adopted(cattle):
         return reach_step(cattle.vmid, reason, clone=clone)
-    action = ReachAdopted(cattle.vmid, want.spec.machine.host_key)
+    action = actions.ReachAdopted(cattle.vmid, want.spec.machine.host_key)
     return Step("cattle.reach", f"reach machine {cattle.vmid} over ssh", reason, action)
 
 
@@ -544,9 +528,11 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
     # A volume that is detached with the next stop is not in the configuration any more, and unused afterwards.
     if any(mount.key != "rootfs" for mount in cattle.mounts) or MOUNT_KEY in cattle.pending:
         title = f"detach the state from machine {cattle.vmid}"
-        yield Step("cattle.detach", title, "the state is kept", Detach(cattle.vmid))
+        yield Step("cattle.detach", title, "the state is kept", actions.Detach(cattle.vmid))
     title = f"destroy machine {cattle.vmid}"
-    yield Step("cattle.destroy", title, "the machine owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
+    yield Step(
+        "cattle.destroy", title, "the machine owns only its root disk", actions.Destroy(cattle.vmid), Risk.RECREATES
+    )
 
 
 def _owner_hint(mount: Mount, seen: ProxmoxSeen) -> str:

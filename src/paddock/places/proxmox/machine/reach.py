@@ -167,7 +167,7 @@ class Reacher:
     def _unanswered(
         self, vmid: int, address: str | None, fixed: str | None, seen: Sequence[reading.Card], bridge: str | None
     ) -> PaddockError:
-        """Return the error for a machine that does not answer, with what the node shows of it."""
+        """Return the error for a machine that does not answer, with its network cards as the node shows them."""
         if address:
             return PaddockError(
                 f"machine {vmid} has the address {address}, but {self._way} does not answer",

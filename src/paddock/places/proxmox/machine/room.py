@@ -1,4 +1,4 @@
-"""What a node has room for: memory, free space on its storages, and the networks of its bridges."""
+"""Whether a node has room for an agent: memory, free space on its storages, and the networks of its bridges."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _needed(want: MachineWant, pet: Pet | None, cattle: LxcContainer | None, nod
 
 
 def network_notes(want: MachineWant, seen: ProxmoxSeen, node: ProxmoxSpec) -> Iterator[str]:
-    """Yield a warning about a fixed address with which the machine may reach nothing."""
+    """Yield a warning about a fixed address that is outside the bridge's network or has no gateway."""
     net = want.spec.machine.net
     if net.address == "dhcp":
         return

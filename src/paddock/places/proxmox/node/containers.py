@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -10,32 +10,46 @@ from typing import Any, Final
 
 from paddock import __version__
 from paddock.base.errors import PaddockError, Refused, WorldChanged
-from paddock.places.proxmox.api.client import Client, NotReached, TaskCutOff
+from paddock.base.frozen import frozen
+from paddock.places.contract import Got
+from paddock.places.proxmox.actions import Params
+from paddock.places.proxmox.api.client import Client, NotReached, TaskCutOff, TaskEnd
 from paddock.places.proxmox.api.errors import Exists, Forbidden, NoContainer
 from paddock.places.proxmox.node import numbers
 from paddock.places.proxmox.node.holder import Holder
-from paddock.places.proxmox.node.notes import AGAIN, Claim, Mark, without_claim
-from paddock.places.proxmox.node.observation import LxcContainer
+from paddock.places.proxmox.node.notes import AGAIN, Claim, Mark, Role, without_claim
+from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
 from paddock.places.proxmox.node.observe import await_tasks
 from paddock.places.proxmox.safety.same_container import ExpectedContainers
 from paddock.places.proxmox.template import cloning
+from paddock.plan.actions import Ref
 
 _CLONING: Final = 600.0
 _COPYING: Final = 3600.0  # of gigabytes, on a slow storage
 _AT_WORK: Final = timedelta(minutes=5)
 
 
+@frozen
+class Run:
+    """One run on one node, for the classes that perform its actions."""
+
+    client: Client
+    reporter: Callable[[str], None]
+    expected: ExpectedContainers
+    holder: Holder
+    look: Callable[[], ProxmoxSeen]  # observes the node as it is now
+
+
 class Containers:
     """The containers of one node that a run may change; each is read again before every change."""
 
-    def __init__(
-        self, client: Client, reporter: Callable[[str], None], expected: ExpectedContainers, holder: Holder
-    ) -> None:
-        self._client = client
-        self._reporter = reporter
-        self._expected = expected
-        self._holder = holder
-        self._path = f"/nodes/{client.node}/lxc"
+    def __init__(self, run: Run) -> None:
+        self._client = run.client
+        self._reporter = run.reporter
+        self._expected = run.expected
+        self._holder = run.holder
+        self._look = run.look
+        self._path = f"/nodes/{run.client.node}/lxc"
 
     def read(self, vmid: int) -> LxcContainer:
         """Return a container as it is now; raise unless it is the container that was planned for.
@@ -56,22 +70,31 @@ class Containers:
             raise Refused(f"the mark of {container.name} is gone from its notes")
         return container, container.mark
 
-    def _clone_template(self, vmid: int, template: LxcContainer, order: Mapping[str, str | int]) -> None:
-        """Clone a template, as a full copy where its storage has no linked clones."""
-        order = cloning.as_possible(self._client, template, order)
+    def _clone_template(self, vmid: int, template: int, params: Params, notes: str) -> Got:
+        """Clone a template, as a full copy where its storage has no linked clones; return values for later steps.
+
+        The machine still has the template's host key, so its mark names that key.
+        """
+        source, mark = self.read(template), Mark.from_notes(notes)
+        if source.mark is None or source.mark.role is not Role.TEMPLATE or mark is None:
+            raise Refused(f"{source.name} is not a template of Paddock")
+        marked = replace(mark, host_key=source.mark.host_key).written_into(notes)
+        order = cloning.as_possible(self._client, source, {**params, "description": marked})
         if "full" in order:
-            self._reporter(f"container {vmid} becomes a full copy of template {template.vmid}, which takes a while")
+            self._reporter(f"container {vmid} becomes a full copy of template {template}, which takes a while")
         with self._making(vmid):
-            path = f"{self._path}/{template.vmid}/clone"
-            ended = self._client.task("POST", path, order, deadline=_COPYING if "full" in order else _CLONING)
+            path, deadline = f"{self._path}/{template}/clone", _COPYING if "full" in order else _CLONING
+            self._task("POST", path, order, deadline)
+        return self._expected.record_created(vmid, mark)
+
+    def _task(self, method: str, path: str, params: Params | None = None, deadline: float = 600) -> None:
+        self._warn(self._client.task(method, path, params, deadline=deadline))
+
+    def _warn(self, ended: TaskEnd) -> None:
         for warning in ended.warnings:
             self._reporter(warning)
 
-    def _task(self, method: str, path: str, params: Mapping[str, str | int] | None = None) -> None:
-        for warning in self._client.task(method, path, params).warnings:
-            self._reporter(warning)
-
-    def _put(self, read: LxcContainer, params: Mapping[str, str | int]) -> None:
+    def _put(self, read: LxcContainer, params: Params) -> None:
         """Change a configuration; Proxmox refuses if someone else changed it since it was read."""
         digest = str(read.config["digest"])
         with self._unless_deleted(read.vmid):
@@ -104,7 +127,7 @@ class Containers:
 
     @contextmanager
     def _making(self, vmid: int) -> Iterator[None]:
-        """Create a container. If the node goes down meanwhile, say where to look for what it may leave.
+        """Create a container. If the node goes down meanwhile, say where to look for an incomplete container.
 
         The node may still be creating a container of this number for a run that was killed. Wait for it, so that the
         next observation sees it.
@@ -133,6 +156,11 @@ class Containers:
             pet = self.read(vmid)
             self._put(pet, {"description": without_claim(pet.notes)})
 
+    def _protect(self, vmid: int) -> None:
+        """Protect a pet again, and remove this run's claim from it."""
+        pet = self.read(vmid)
+        self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
+
     def _claimed_notes(self, notes: str) -> str:
         """Return the notes with a claim of this run for a short change."""
         return self._claim(_AT_WORK).written_into(notes)
@@ -152,6 +180,11 @@ class Containers:
         if mount is None or mount.owner != vmid:
             raise PaddockError(f"container {vmid} has no volume of its own at {key} after it was created")
         return mount.volume
+
+
+def resolved(value: str | int | Ref, got: Got) -> str:
+    """Return a value of an action, which an earlier step may have found out."""
+    return got[value.name] if isinstance(value, Ref) else str(value)
 
 
 def with_version(notes: str) -> str:

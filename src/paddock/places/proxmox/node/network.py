@@ -16,7 +16,7 @@ from paddock.places.proxmox.node.observation import LxcContainer
 TOP: Final = "/sdn/zones"
 LOCAL: Final = f"{TOP}/localnetwork"  # of the bridges that are no vnets
 _ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*", re.ASCII)  # the names become parts of commands for root
-_BRIDGE: Final = re.compile(r"vmbr[0-9]+", re.ASCII)  # what Proxmox names its bridges
+_BRIDGE: Final = re.compile(r"vmbr[0-9]+", re.ASCII)  # the names that Proxmox gives its bridges
 
 Zones = Mapping[str, str]  # of the vnets that the token may see
 NONE: Final[Zones] = MappingProxyType({})
@@ -33,7 +33,7 @@ def zones(client: Client) -> Zones:
 
 
 def path(bridge: str, known: Zones) -> str:
-    """Return the path that the privilege on a bridge or a vnet is needed on."""
+    """Return the path of a bridge or a vnet, on which the privilege is needed."""
     return f"{TOP}/{known[bridge]}/{bridge}" if bridge in known else f"{LOCAL}/{bridge}"
 
 

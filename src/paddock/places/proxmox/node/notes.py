@@ -43,7 +43,7 @@ class Mark:
     forgetting: str | None = None  # pet: the volume that is being deleted, with the id of its agent: id/storage:name
     new: str | None = None  # pet, cattle: the run that is creating it; until it is settled, nothing may use it
     maker: str | None = None  # pet, cattle: the run that created it
-    macs: str | None = None  # pet: how the MACs of its agents' machines are made; see mac.py
+    macs: str | None = None  # pet: how the MACs of its agents' machines are made; see network.py
     host_key: str | None = None  # base64 part of its ed25519 ssh host key; two keys during an exchange
 
     @classmethod
@@ -180,16 +180,16 @@ _RESTART: Final = re.compile(r"\n?^paddock-restart: [^\n]*$", re.MULTILINE)
 _NOTE: Final = "paddock-restart: it ran before `paddock adopt` stopped it"
 
 
-def is_in(notes: str) -> bool:
-    """Whether the container is to be started again."""
+def has_restart_note(notes: str) -> bool:
+    """Whether `adopt` stopped the container and has to start it again."""
     return _RESTART.search(notes) is not None
 
 
-def written_into(notes: str) -> str:
-    """Return the notes with the line, at the end."""
-    return f"{removed_from(notes)}\n{_NOTE}".strip("\n")
+def with_restart_note(notes: str) -> str:
+    """Return the notes with the line that `adopt` stopped a running container, at the end."""
+    return f"{without_restart_note(notes)}\n{_NOTE}".strip("\n")
 
 
-def removed_from(notes: str) -> str:
-    """Return the notes without the line."""
+def without_restart_note(notes: str) -> str:
+    """Return the notes without that line."""
     return _RESTART.sub("", notes).strip("\n")

@@ -44,7 +44,7 @@ _ANOTHER: Final = "choose another number, or leave it out"
 
 
 def in_words(vmid: int, seen: ProxmoxSeen) -> str:
-    """Return what has a number that is taken."""
+    """Return the container or virtual machine that has a number, in words."""
     listed, container = seen.cluster.get(vmid), seen.containers.get(vmid)
     if container is not None:
         return container.name
@@ -60,7 +60,7 @@ def in_words(vmid: int, seen: ProxmoxSeen) -> str:
 
 
 def hint(vmid: int, seen: ProxmoxSeen) -> str:
-    """Return what a person can do about a number that is taken."""
+    """Return the hint about a number that is taken."""
     container = seen.containers.get(vmid)
     if (unreachable := seen.hidden.unreachable.get(vmid)) is not None:
         return unreachable.hint
@@ -74,7 +74,7 @@ def hint(vmid: int, seen: ProxmoxSeen) -> str:
 
 
 def look_hint(vmid: int) -> str:
-    """Return how root finds out what a container is that nobody could read, or that a crash may have left behind."""
+    """Return the hint about a container that nobody could read, or that a crash may have left incomplete."""
     return (
         f"`pct config {vmid}`, as root on its node, shows what it is; docs/proxmox.md says what to do if a crash of"
         " the node left it incomplete"

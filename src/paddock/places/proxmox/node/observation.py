@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
@@ -65,7 +65,7 @@ class Mount:
         return self._with(mp=path, backup=str(int(backup)) if decided or own is None else own)
 
     def included(self, *, backup: bool) -> str:
-        """Return the value with which Proxmox backs up the volume together with its container, or leaves it out."""
+        """Return the value that includes the volume in backups of its container, or excludes it."""
         return self._with(backup=str(int(backup)))
 
     def _with(self, **changes: str) -> str:
@@ -247,12 +247,12 @@ class Unreachable:
 
     @property
     def hint(self) -> str:
-        return f"start node {self.node} first: only there it can be read whose it is and what it has"
+        return f"start node {self.node} first: only that node can show whose it is, and which volumes it has"
 
 
 @frozen
 class Hidden:
-    """What could not be read, and what may therefore be an agent's machine or state."""
+    """Containers and pools that could not be read. Each may be an agent's machine or state."""
 
     pools: tuple[str, ...] = ()  # pools whose members the token may not list
     members: Mapping[int, str] = field(default_factory=dict)  # containers in pools, with the name of the pool
@@ -284,7 +284,7 @@ class ProxmoxSeen(PlaceSeen):
     ended: frozenset[str] = frozenset()  # runs of this computer that have claims and have ended
 
     def claim_of_another(self, container: LxcContainer) -> Claim | None:
-        """Return the claim by which another run excludes this one from the container."""
+        """Return the claim of another run on the container, while it excludes this run."""
         claim = Claim.from_notes(container.notes)
         return claim if claim and claim.blocks(self.holder, self.now, self.ended.__contains__) else None
 
@@ -358,10 +358,6 @@ class ProxmoxSeen(PlaceSeen):
         return replace(
             self, containers=left, taken=self.taken - numbers, capacity=replace(self.capacity, storages=free)
         )
-
-
-if TYPE_CHECKING:
-    pass  # HOUSE
 
 
 class Index:

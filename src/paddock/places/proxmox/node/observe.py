@@ -22,29 +22,18 @@ from paddock.places.proxmox.node import numbers
 from paddock.places.proxmox.node import reading as nodes
 from paddock.places.proxmox.node.holder import Holder
 from paddock.places.proxmox.node.notes import Role
-from paddock.places.proxmox.node.numbers import is_taken
 from paddock.places.proxmox.node.observation import LxcContainer, ProxmoxSeen
-from paddock.places.proxmox.node.reading import address, read_node
 from paddock.places.proxmox.pet.plan import agent_of, path_in_pet
 
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
 _VMID: Final = re.compile(r"\b\d+", re.ASCII)
-_MAKING_SECONDS: Final = (
-    60  # for a container that another token creates; a large restore or the remains of a crash may last longer
-)
+# For a container that another token creates. A large restore or the remains of a crash may last longer.
+_MAKING_SECONDS: Final = 60
 _MACHINE_TASKS: Final = frozenset(
     {
-        "vzcreate",
-        "vzclone",
-        "vztemplate",
-        "vzdestroy",
-        "vzstart",
-        "vzstop",
-        "vzshutdown",
-        "vzreboot",
-        "move_volume",
-        "resize",
+        *("vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"),
+        *("move_volume", "resize"),
     }
 )
 
@@ -188,8 +177,8 @@ def _agents_of(container: LxcContainer) -> set[AgentId]:
 
 
 def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
-    """Observe the node as it is now, whatever is under way."""
-    return read_node(client, node, holder, nodes.read(client), asks_networks=False)[0]
+    """Observe the node as it is now, without waiting for tasks."""
+    return nodes.read_node(client, node, holder, nodes.read(client), asks_networks=False)[0]
 
 
 @frozen
@@ -214,14 +203,14 @@ class Reading:
 
 
 def read(client: Client, node: ProxmoxSpec, holder: Holder, *, asks_networks: bool) -> Reading:
-    """Read the node once. The tasks are read first: what they create shows in the containers afterwards."""
+    """Read the node once. The tasks are read first, so that the containers that they create are seen afterwards."""
     cluster = nodes.read(client)
     tasks = list(_own_tasks(client))
-    return Reading(tasks, *read_node(client, node, holder, cluster, asks_networks=asks_networks))
+    return Reading(tasks, *nodes.read_node(client, node, holder, cluster, asks_networks=asks_networks))
 
 
 def for_agent(client: Client, want: MachineWant, seen: ProxmoxSeen, is_taken: Callable[[int], bool]) -> ProxmoxSeen:
-    """Return the observation with what only this agent needs: the addresses of its machines, and hidden numbers."""
+    """Add to the observation the addresses of this agent's machines, and hidden numbers."""
     ids = {want.id, *want.formers}
     machines = [each for agent in ids for each in seen.machines_of(agent)]
     machines += [each for each in seen.with_role(Role.READER) if each.mark and each.mark.agent in ids]
@@ -250,7 +239,7 @@ def _completed(client: Client, machine: LxcContainer, *, raw: bool, ha: bool) ->
             machine = replace(machine, ha=str(told.get("state") or "") if int(told.get("managed", 0)) else None)
         if not machine.running:
             return machine
-        found = machine.address or address(client, machine.vmid)
+        found = machine.address or nodes.address(client, machine.vmid)
         config = client.get(f"/nodes/{client.node}/lxc/{machine.vmid}/config") if raw else {}
     except (NoContainer, Forbidden):
         return None
@@ -271,8 +260,8 @@ _READING_SHARE: Final = 0.1  # the most of a run's time that goes to readings, o
 class SharedReading:
     """A reading of the node that several agents use, until this run changes something or the reading is old.
 
-    It shows what a verb reports, and that nothing is to be done. No step relies on it: what `up` changes is planned
-    from an observation of its own, and each step reads its container again.
+    Verbs that only report use it, and `up` finds out from it that nothing has to change. Steps are planned from
+    an observation of their own, and each step reads its container again.
     """
 
     def __init__(self, client: Client, read: Callable[[], Reading]) -> None:
@@ -311,5 +300,5 @@ class SharedReading:
     def _is_taken(self, vmid: int) -> bool:
         with self._lock:
             if vmid not in self._taken:
-                self._taken[vmid] = is_taken(self._client, vmid)
+                self._taken[vmid] = numbers.is_taken(self._client, vmid)
             return self._taken[vmid]

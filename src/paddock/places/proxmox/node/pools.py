@@ -180,7 +180,7 @@ class Members:
         return [row for rows in self.rows.values() for row in rows.values() if _lacks(known, row, node)]
 
     def hidden(self, read: Collection[int]) -> Hidden:
-        """Return what the token could not read, given the containers that it could."""
+        """Return the members and pools that the token could not read. ``read`` are the containers that it could."""
         if self.spec is None:
             return Hidden()
         names = {Pool.MACHINES: self.spec.machines, Pool.STATE: self.spec.state}

@@ -165,7 +165,7 @@ def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContain
     except Forbidden:
         return None  # hidden, or out of its pool since the list was made
     pending = frozenset(str(entry["key"]) for entry in entries if "pending" in entry or "delete" in entry)
-    fixed = _fixed_address(container, pending)
+    fixed = fixed_address(container.config) if "net0" not in pending else None  # otherwise it may have another one
     return replace(container, address=fixed, pending=pending, uptime=int(row.get("uptime", 0)))
 
 
@@ -173,11 +173,6 @@ def _after_restart(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the configuration with its pending changes, as Proxmox shows it, from the list of both."""
     left = (entry for entry in entries if "delete" not in entry)
     return {str(entry["key"]): entry["pending"] if "pending" in entry else entry["value"] for entry in left}
-
-
-def _fixed_address(container: LxcContainer, pending: Collection[str]) -> str | None:
-    """Return the address that a running machine has from its configuration; None if it may have another one."""
-    return fixed_address(container.config) if "net0" not in pending else None
 
 
 def address(client: Client, vmid: int) -> str | None:
@@ -194,13 +189,8 @@ class Card:
     addresses: tuple[str, ...]
 
     def __str__(self) -> str:
-        usable = reachable([self])
-        has = "has" if usable else "has only"
-        return f"{self.name} ({self.mac}) {has} {', '.join(self.addresses)}" if self.addresses else self._without
-
-    @property
-    def _without(self) -> str:
-        return f"{self.name} ({self.mac}) has none"
+        has = "has" if reachable([self]) or not self.addresses else "has only"
+        return f"{self.name} ({self.mac}) {has} {', '.join(self.addresses) or 'none'}"
 
 
 def cards(client: Client, vmid: int) -> list[Card]:
@@ -265,7 +255,7 @@ def read(client: Client) -> Nodes:
             hint=f"its nodes: {', '.join(sorted(names))}; write one of them as `node`, or as machine.node",
         )
     if client.node in found.offline:
-        raise NodeOffline(f"node {client.node} is offline", hint="start it; what it has cannot be read")
+        raise NodeOffline(f"node {client.node} is offline", hint="start it: until then its containers are unknown")
     return found
 
 

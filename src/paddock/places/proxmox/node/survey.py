@@ -41,13 +41,13 @@ def connect(url: str, token: Secret, fingerprint: str | None) -> Client:
     return Client(url, "", token, tls.context(url, None, fingerprint))
 
 
-def who(client: Client, pools: PoolsSpec | None = None) -> Standing:
+def who(client: Client) -> Standing:
     """Return whether the node accepts the token, and what the token lacks."""
     try:
         held = held_by(client)
     except Unauthorized:
         return Standing(accepted=False)
-    return standing(held, pools or PoolsSpec())
+    return standing(held, PoolsSpec())
 
 
 def standing(held: Held, pools: PoolsSpec) -> Standing:
@@ -69,7 +69,7 @@ def _unseen(held: Held) -> Iterator[Need]:
 
 
 def survey(client: Client) -> Survey:
-    """Read what the nodes that answer offer to the client's token."""
+    """Read which storages, bridges and archives the answering nodes offer to the client's token."""
     states = nodes(client.get("/nodes"))
     asked = [name for name, may_answer in states.items() if may_answer]
     with ThreadPoolExecutor(max_workers=_WORKERS) as parallel:

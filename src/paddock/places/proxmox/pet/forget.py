@@ -18,7 +18,7 @@ from paddock.plan.step import Risk, Step
 def check_no_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while a `forget` of the agent is unfinished: its state must not come back."""
     for agent in (want.id, *want.formers):
-        left = pet_with_unfinished_forget(agent, seen)
+        left = seen.forgetting(agent)
         if left is None:
             continue
         raise CannotPlan(
@@ -34,14 +34,9 @@ def _finish_hint(agent: AgentId, now: AgentId) -> str:
     return f"run `paddock forget` again first, with a file of project {agent.project}"
 
 
-def pet_with_unfinished_forget(agent: AgentId, seen: ProxmoxSeen) -> LxcContainer | None:
-    """Return the pet with an unfinished `forget` of the agent."""
-    return seen.forgetting(agent)
-
-
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the steps that delete the state; refuse while another container names one of its volumes."""
-    left = pet_with_unfinished_forget(want.id, seen)
+    left = seen.forgetting(want.id)
     if left is not None and (pet is None or pet.vmid != left.vmid):
         yield from _forget_in(want, left, None, seen)
     if pet is not None and pet.state is not None:
@@ -57,7 +52,7 @@ def _forget_in(want: MachineWant, pet: LxcContainer, state: Mount | None, seen: 
     named = (state.volume if state else None, cache.volume if cache else None, cut_off)
     volumes = tuple(dict.fromkeys(volume for volume in named if volume))
     _check_may_forget(want, pet, volumes, seen)
-    reason = "an earlier `forget` was interrupted" if cut_off else "the agent is to be forgotten"
+    reason = "an earlier `forget` was interrupted" if cut_off else "a person asked to forget the agent"
     if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.mounts):
         title = f"destroy pet {pet.vmid} with {' and '.join(volumes)} and all that {want.agent} has learned"
         yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, want.id, volumes), Risk.RECREATES)
@@ -100,7 +95,7 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
 
 
 def _user_hint(want: MachineWant, user: LxcContainer) -> str:
-    """Return the hint for a container that uses a volume which is to be deleted."""
+    """Return the hint for a container that uses a volume that the plan would delete."""
     whose = user.mark.agent if user.mark else None
     if whose == want.id:
         return "run `paddock down` first"

@@ -50,8 +50,7 @@ class Forgetter(Containers):
     def _protect_again(self, vmid: int) -> None:
         """Protect a pet again that could not be deleted."""
         try:
-            pet = self.read(vmid)
-            self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
+            self._protect(vmid)
         except PaddockError as error:
             self._reporter(f"container {vmid} may be unprotected: {error.message}")
 

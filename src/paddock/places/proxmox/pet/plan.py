@@ -9,17 +9,8 @@ from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import ProxmoxSpec
 from paddock.places.contract import MachineWant
-from paddock.places.proxmox.actions import (
-    STATE_VOLUME,
-    AddVolume,
-    CannotPlan,
-    Configure,
-    CreatePet,
-    GrowVolume,
-    IncludeVolume,
-    Params,
-    SettlePet,
-)
+from paddock.places.proxmox import actions
+from paddock.places.proxmox.actions import MOUNT_KEY, STATE_VOLUME, CannotPlan, Params
 from paddock.places.proxmox.node import numbers as occupant
 from paddock.places.proxmox.node.network import WITH_PLACE
 from paddock.places.proxmox.node.notes import AGAIN, Mark, Role
@@ -27,7 +18,6 @@ from paddock.places.proxmox.node.observation import LxcContainer, Mount, Proxmox
 from paddock.plan.actions import Ref
 from paddock.plan.step import Step
 
-_FIRST_KEY: Final = "mp0"
 _STATES: Final = "/var/lib/paddock"
 NEWER_HINT: Final = "use the version of Paddock that wrote the mark, or a later one"
 
@@ -49,7 +39,7 @@ def agent_of(mount: Mount) -> AgentId | None:
 
 
 def pets_for(agent: AgentId, seen: ProxmoxSeen) -> list[LxcContainer]:
-    """Return the pets that have a volume of the agent, or are to get one that is adopted."""
+    """Return the pets that have a volume of the agent, or whose mark says that one is being adopted."""
     adopted = [c for c in seen.with_role(Role.PET) if c.mark and c.mark.adopted and agent in c.mark.adopted_agents]
     return list({c.vmid: c for c in (*seen.owners_of(path_in_pet(agent)), *adopted)}.values())
 
@@ -394,9 +384,6 @@ def name_of_pet(want: MachineWant) -> str:
     return want.spec.state.pet.name or f"{want.agent}-pet"
 
 
-_FIRST_VOLUME: Final = "mp0"
-
-
 def pet_steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> tuple[list[Step], str | Ref]:
     """Return the steps to a protected pet with the agent's volume, and the volume's name."""
     return list(_steps(want, pet, vmid, node)), pet.state.volume if pet and pet.state else STATE_VOLUME
@@ -407,7 +394,7 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
     backup = int(want.spec.state.backup)
     value = f"{want.spec.state.storage or node.storage}:{size.gib},mp={path_in_pet(want.id)},backup={backup}"
     if pet is None:
-        params = {**_params(want, node, Mark(Role.PET, macs=WITH_PLACE)), _FIRST_VOLUME: value}
+        params = {**_params(want, node, Mark(Role.PET, macs=WITH_PLACE)), MOUNT_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
         yield _create(want, title, "the agent has no state yet", vmid, params)
     elif pet.state is None:
@@ -417,14 +404,14 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
             "pet.volume",
             title,
             f"the pet has none for {want.agent}",
-            AddVolume(pet.vmid, key, value),
+            actions.AddVolume(pet.vmid, key, value),
             needs_place_lock=True,
         )
     elif pet.container.unsettled:
         title, reason = f"finish pet {pet.vmid}", "the run that created it was interrupted"
-        yield Step("pet.settle", title, reason, SettlePet(pet.vmid), needs_place_lock=True)
+        yield Step("pet.settle", title, reason, actions.SettlePet(pet.vmid), needs_place_lock=True)
     elif not pet.container.flag("protection"):
-        action = Configure(pet.vmid, {"protection": 1})
+        action = actions.Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
     if pet and pet.state and "backup" in want.spec.state.model_fields_set:
         yield from _backup_steps(pet.vmid, pet.state, backup=want.spec.state.backup)
@@ -439,7 +426,7 @@ def _backup_steps(vmid: int, state: Mount, *, backup: bool) -> Iterator[Step]:
         "pet.include",
         title,
         f"the file says state.backup: {str(backup).lower()}",
-        IncludeVolume(vmid, state.key, backup),
+        actions.IncludeVolume(vmid, state.key, backup),
     )
 
 
@@ -451,7 +438,7 @@ def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
 
 def _create(want: MachineWant, title: str, reason: str, vmid: int, params: Params) -> Step:
     named = want.spec.state.pet.vmid or want.throwaway
-    action = CreatePet(vmid, params, None if named else want.agent)
+    action = actions.CreatePet(vmid, params, None if named else want.agent)
     return Step("pet.create", title, reason, action, needs_place_lock=True)
 
 
@@ -481,7 +468,7 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
         "pet.grow",
         f"grow the state volume from {pet.state.size} to {size}",
         "the file says so",
-        GrowVolume(pet.vmid, pet.state.key, str(size)),
+        actions.GrowVolume(pet.vmid, pet.state.key, str(size)),
     )
 
 
@@ -497,7 +484,7 @@ def difference_notes(node: ProxmoxSpec, want: MachineWant, pet: Pet) -> Iterator
 
 
 def _pet_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
-    """Yield notes about keys of the pet that another value was given to: it never runs, and agents may share it."""
+    """Yield notes about keys of the pet that differ from the file: it never runs, and agents may share it."""
     asked, config, root = want.spec.state.pet, pet.container.config, pet.container.mount("rootfs")
     has = {
         "name": (config.get("hostname"), asked.name),

@@ -1,4 +1,4 @@
-"""Which containers are an agent's: those with its id. What has a former id gets its id; all others are foreign."""
+"""The containers of an agent have its id. Those with a former id get the present one; all others are foreign."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from paddock.places.proxmox.actions import CannotPlan, RenameMachine, RenamePet
 from paddock.places.proxmox.node.notes import Role
 from paddock.places.proxmox.node.observation import LxcContainer, Mount, ProxmoxSeen
 from paddock.places.proxmox.pet import cache as caches
-from paddock.places.proxmox.pet import forget
 from paddock.places.proxmox.pet import plan as pets
 from paddock.plan.step import Step
 
 
 @frozen
 class Holding:
-    """What an id has at the place: pets with volumes of the agent, and containers marked as its machine."""
+    """The containers of an id: pets with volumes of the agent, and containers marked as its machine."""
 
     agent: AgentId
     pets: Sequence[LxcContainer]
@@ -49,7 +48,7 @@ class Holding:
 
 @frozen
 class Former:
-    """A pet and a machine with a former id of an agent, which are to get the agent's id."""
+    """A pet and a machine with a former id of an agent. Its steps give them the present id."""
 
     agent: AgentId  # the former id
     pet: LxcContainer | None
@@ -102,7 +101,7 @@ def _volumes(agent: AgentId, pet: LxcContainer) -> Iterator[Mount]:
 
 
 def find_former(want: MachineWant, seen: ProxmoxSeen) -> Former | None:
-    """Return what has a former id and is to get the agent's; refuse when it is not clear that it is the agent's."""
+    """Return the pet and the machine with a former id; refuse when it is not clear that they are the agent's."""
     found = [held for each in want.formers if (held := Holding.of(each, seen)).containers]
     if not found:
         return None
@@ -141,7 +140,7 @@ def _is_other_part(former: Holding, own: Holding) -> bool:
 
 
 def as_renamed(want: MachineWant, seen: ProxmoxSeen) -> tuple[ProxmoxSeen, Former | None]:
-    """Return the observation with the agent's id in place of a former one, and what has the former one."""
+    """Return the observation with the agent's id in place of a former one, and the containers with the former one."""
     try:
         former = find_former(want, seen)
     except CannotPlan:
@@ -193,7 +192,7 @@ def check_not_renamed_in_the_file_alone(want: MachineWant, seen: ProxmoxSeen) ->
         return
     if (other := Holding.of(before, seen)).containers:
         raise CannotPlan(
-            f"the state of {want.agent} is to be at {want.state_path}, the path of {before.name}, which is here"
+            f"the file puts the state of {want.agent} at {want.state_path}, the path of {before.name}, which is here"
             f" ({other.numbers})",
             f"`paddock rename {before.name} {want.agent}` if it is the same agent; otherwise write another state.path",
             code="agent.renamed-in-file",
@@ -202,5 +201,5 @@ def check_not_renamed_in_the_file_alone(want: MachineWant, seen: ProxmoxSeen) ->
 
 def as_forgotten(want: MachineWant, seen: ProxmoxSeen) -> MachineWant:
     """Return the agent with the former id under which its `forget` began, so that it can be finished."""
-    began = [each for each in want.formers if forget.pet_with_unfinished_forget(each, seen)]
+    began = [each for each in want.formers if seen.forgetting(each)]
     return replace(want, id=began[0], formers=()) if began and not Holding.of(want.id, seen).containers else want

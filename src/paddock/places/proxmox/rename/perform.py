@@ -16,7 +16,7 @@ class Renamer(Containers):
     """Gives the pet and the machine of an agent another id of the agent."""
 
     def perform(self, action: RenamePet | RenameMachine) -> Got:
-        """Perform one action and return the values by which later steps recognise the container."""
+        """Perform one action and return the mark for later steps, which compare it."""
         match action:
             case RenamePet():
                 self._rename_pet(action)

@@ -104,7 +104,7 @@ class RootWorker:
     def _wait(
         self, work: RootWork, first: LxcContainer, missing: Sequence[str], read: Callable[[int], LxcContainer]
     ) -> None:
-        """Wait for a person, and report what is still missing or wrong."""
+        """Wait for a person, and report the differences that are left."""
         self._tell(["waiting until this is done; Ctrl-C stops waiting, and `paddock up` continues later"])
         told, pause, wait = list(missing), _FIRST_PAUSE, Wait(_REMIND_SECONDS)
         while missing:

@@ -17,22 +17,9 @@ _OFFSET: Final = 100000  # first id of an unprivileged container on the node, wi
 _NEW: Final = {"unprivileged": 1}  # configuration of a machine that does not exist yet
 _SYSTEM: Final = frozenset(
     {
-        *(
-            "/bin",
-            "/boot",
-            "/dev",
-            "/etc",
-            "/home",
-            "/lib",
-            "/lib64",
-            "/media",
-            "/mnt",
-            "/opt",
-            "/proc",
-            "/root",
-            "/run",
-        ),
-        *("/sbin", "/srv", "/sys", "/tmp", "/usr", "/var", "/etc/pve", "/mnt/pve", "/var/lib", "/var/log"),  # noqa: S108
+        *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root"),
+        *("/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/var"),  # noqa: S108
+        *("/etc/pve", "/mnt/pve", "/var/lib", "/var/log"),
     }
 )
 _STORAGE_FOLDERS: Final = frozenset({"dump", "images", "import", "private", "rootdir", "snippets", "template"})

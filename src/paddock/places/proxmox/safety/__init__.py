@@ -1,1 +1,1 @@
-"""What keeps two runs, or a late one, from doing harm."""
+"""Checks that keep two runs, or a late one, from doing harm."""

@@ -1,4 +1,4 @@
-"""What runs left behind: containers that were not finished, and agents that left the file."""
+"""Leftovers: containers that runs did not finish, and agents that are no longer in the file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def clear_readers(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], Pro
     """Return the steps that remove the readers and spares of interrupted runs, and the observation without them."""
     steps = list(clear_steps(want.id, seen))
     gone = [seen.containers[step.action.vmid] for step in steps if isinstance(step.action, Destroy | DestroySpare)]
-    # Their numbers stay taken: what this plan creates there may be in another pool.
+    # Their numbers stay taken: a container that this plan creates there may be in another pool.
     return steps, replace(seen.without(gone), taken=seen.taken) if gone else seen
 
 
@@ -88,12 +88,12 @@ def clear_pets(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], Proxmo
         for pet in left
         if pet.vmid not in claimed
     ]
-    # Their numbers stay taken: what this plan creates there would be in another pool.
+    # Their numbers stay taken: a container that this plan creates there would be in another pool.
     return steps, replace(seen.without(left), taken=seen.taken) if left else seen
 
 
 def remnants(project: str, agents: Collection[str], seen: ProxmoxSeen) -> list[Remnant]:
-    """Return what the project has on the node besides its agents in the file, and builders that no run uses."""
+    """Return the project's agents on the node that the file does not have, and builders that no run uses."""
     left = sorted(each for each in _known(seen) if each.project == project and each.name not in agents)
     builders = [c for c in template.builders(seen) if seen.claim_of_another(c) is None]
     return [*(_agent(each, seen) for each in left), *(_builder(c, c.mark) for c in builders if c.mark)]

@@ -26,12 +26,12 @@ class ExpectedContainers:
         self._renamed = dict(_marks(got, "new mark of"))
 
     def record_created(self, vmid: int, mark: Mark) -> Got:
-        """Record a container that this run created; return the value by which later steps recognise it."""
+        """Record a container that this run created; return its mark for later steps, which compare it."""
         self._made[vmid] = mark
         return {f"mark of {vmid}": str(mark)}
 
     def record_renamed(self, vmid: int, mark: Mark) -> Got:
-        """Record the new mark of an observed container; return the value by which later steps recognise it."""
+        """Record the new mark of an observed container; return it for later steps, which compare it."""
         self._renamed[vmid] = mark
         return {f"new mark of {vmid}": str(mark)}
 

@@ -29,13 +29,10 @@ from paddock.base.errors import PaddockError, Refused, WorldChanged
 from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
 from paddock.places.proxmox.access.visibility import users_of
-from paddock.places.proxmox.api.client import Client
 from paddock.places.proxmox.node.containers import Containers
-from paddock.places.proxmox.node.holder import Holder
 from paddock.places.proxmox.node.notes import Claim, Mark, Role, without_claim
 from paddock.places.proxmox.node.observation import LxcContainer, Mount, ProxmoxSeen
 from paddock.places.proxmox.pet.plan import path_in_pet, pets_for
-from paddock.places.proxmox.safety.same_container import ExpectedContainers
 
 _CREATING: Final = timedelta(minutes=15)  # longer than the client waits for the task that creates a container
 _PAUSE: Final = 0.5
@@ -53,17 +50,6 @@ class _Entry:
 
 class Contest(Containers):
     """Decides which of several new pets or machines of one agent is kept."""
-
-    def __init__(
-        self,
-        client: Client,
-        reporter: Callable[[str], None],
-        expected: ExpectedContainers,
-        holder: Holder,
-        look: Callable[[], ProxmoxSeen],
-    ) -> None:
-        super().__init__(client, reporter, expected, holder)
-        self.look = look
 
     def entry_notes(self, notes: str) -> str:
         """Return the notes for a container that this run creates: with ``new`` in its mark, and a claim."""
@@ -101,18 +87,12 @@ class Contest(Containers):
         pet = self.read(vmid)
         self._put(pet, {"description": settled_notes(pet), "protection": 1, "tags": pet.tagged})
 
-    def check_no_other_machine(self, vmid: int, agent: AgentId) -> None:
-        """Refuse while the agent has another machine than this one, or one that is being created."""
-        others = [each.name for each in self.look().machines_of(agent) if each.vmid != vmid]
-        if others:
-            raise Refused(f"{', '.join(others)} is a machine of {agent.name} by now", hint="run `paddock down` first")
-
     def _win(self, entry: _Entry) -> None:
-        """Return when there is no other container of this kind; remove this one and raise if another run has won."""
+        """Wait until there is no other container of this kind; remove this one and raise if another run has won."""
         told = ""
         while True:
             self._mine(entry.vmid)  # before the look, because who can read the container here can see it elsewhere
-            seen = self.look()
+            seen = self._look()
             others = [other for other in entry.others(seen) if other.vmid != entry.vmid]
             waiting = [other for other in others if _gives_way(other, entry.vmid, seen)]
             if not others:
@@ -161,8 +141,7 @@ class Contest(Containers):
         try:
             self._delete(pet, lambda: self._check_no_users(pet, own), protection=0)
         except Refused:
-            kept = self.read(vmid)
-            self._put(kept, {"protection": 1, "description": without_claim(kept.notes)})
+            self._protect(vmid)
             raise
 
     def _check_unused(self, pet: LxcContainer, agent: AgentId) -> None:

@@ -26,7 +26,7 @@ def has_templates(kind: str) -> bool:
 
 
 def cost(kind: str) -> str:
-    """Return what a new machine costs on a storage of this type; empty if it is a linked clone."""
+    """Return the cost of a new machine on a storage of this type, in words; empty if it is a linked clone."""
     if not has_templates(kind):
         return "no templates: packages and code are installed in every new machine"
     return "no linked clones: every new machine is a full copy of its template" if kind in _COPIED else ""

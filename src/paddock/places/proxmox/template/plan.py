@@ -44,7 +44,7 @@ def build_steps(
 
 
 def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step]:
-    """Yield the steps that destroy the builders of interrupted runs, whatever their contents.
+    """Yield the steps that destroy the builders of interrupted runs, of any contents.
 
     Refuse while another run builds the same template. Builders of other templates that are in use stay.
     """
