@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from paddock.base import process
+from paddock.base import folders, process
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed
@@ -255,8 +255,8 @@ def _wheel(local: LocalCode) -> Path:
 
 
 def _cache() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/code"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = folders.cache() / "paddock/code"
+    folders.make_private(cache)
     return cache
 
 
@@ -304,8 +304,7 @@ def _settings_of_uv() -> list[str]:
     """
     if "UV_CONFIG_FILE" in os.environ:
         return []
-    account = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    found = (folder / "uv/uv.toml" for folder in (account, Path("/etc")))
+    found = (folder / "uv/uv.toml" for folder in (folders.config(), Path("/etc")))
     return next((["--config-file", str(path)] for path in found if path.is_file()), ["--no-config"])
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Final
 
+from paddock.base import folders
 from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
@@ -37,7 +37,7 @@ class ForegroundProcess:
 
     @property
     def paths(self) -> Paths:
-        data = f"{os.environ.get('XDG_DATA_HOME') or Path.home() / '.local/share'}/paddock"
+        data = folders.data() / "paddock"
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{data}/{self.agent}/etc/current",
