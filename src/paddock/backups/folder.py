@@ -18,7 +18,7 @@ from typing import IO, Any, Final, cast
 from paddock.backups.contract import LONGEST as LONGEST_DRILL
 from paddock.backups.contract import UNFINISHED, Backup, Drill, NotProven, name_at, time_of
 from paddock.backups.history import from_json, hash_of
-from paddock.backups.sealing import opened, seal
+from paddock.backups.sealing import opened, recipient, seal
 from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
 from paddock.backups.signing import Signatures, judged, proof_of, statement
 from paddock.backups.verified import Verified
@@ -111,8 +111,6 @@ class FolderDestination:
     def _expect_own_identity(self) -> None:
         """Encrypt and decrypt something: that a backup cannot be read is noticed now, and not when it is needed."""
         from pyrage import DecryptError, decrypt, encrypt
-
-        from paddock.backups.sealing import recipient
 
         origin, keys = identities(self.folder, None)
         try:

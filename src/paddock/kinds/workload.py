@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from paddock.kinds.code import CodeTree, Distribution
     from paddock.kinds.conversation import Conversation
     from paddock.kinds.endpoints import ModelServer, Offer
+    from paddock.kinds.keeping import Keeping, Traces
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -38,6 +39,18 @@ class Paths:
     def of(cls, *, code: str, etc: str, state_link: str, state: str) -> Paths:
         """Return the paths with the agent's home in the state."""
         return cls(code, etc, state, f"{state}/home", state_link)
+
+
+def working_directory(agent: AgentSpec, paths: Paths) -> str:
+    """Return the absolute path of the agent's working directory."""
+    directory = agent.working_directory
+    return directory if directory.startswith("/") else f"{paths.home}/{directory}"
+
+
+def beyond_home(agent: AgentSpec, paths: Paths) -> tuple[str, ...]:
+    """Return the directories outside of its home that the agent may write to."""
+    directory = working_directory(agent, paths)
+    return () if f"{directory}/".startswith(f"{paths.home}/") else (directory,)
 
 
 # A process that ends by one of these has ended cleanly, as systemd counts.
@@ -228,48 +241,6 @@ class Page:
 
 # How a running agent shows that it is healthy. With None, an agent that runs counts as healthy.
 Health = Page | Command | OpenPort | None
-
-
-@frozen
-class Traces:
-    """Where agents of a kind have their state on machines that Paddock did not set up, beside homes of accounts."""
-
-    directories: Sequence[str] = ()  # absolute
-    names: Sequence[str] = ()  # names of files and directories, anywhere on the machine, that no other program uses
-    becomes: str = ""  # the folder of the agent's home that such a state is; the home itself if empty
-    known_by: Sequence[str] = ()  # names in such a folder, one of which it has
-    variable: str = ""  # the environment variable that has its path
-    programs: Sequence[str] = ()  # names of the programs that use it
-    environment_file: str = ""  # a file in it that sets variables, among them secrets
-    rebuilt: Sequence[str] = ()  # patterns, as in `Keeping`: what is not state in a folder that Paddock did not make
-    wrappers: Sequence[str] = ()  # folders that a zip file of such a state may have around it
-    beside: str = ""  # the folder of such a zip file that has files of the home
-
-
-@frozen
-class Messages:
-    """The database with the agent's conversations, below its home."""
-
-    database: str
-    count: str  # SQL: the number of messages since a time, which is a parameter in seconds since the epoch
-
-
-@frozen
-class Keeping:
-    """What of a state is worth keeping. The patterns are for paths below the agent's home.
-
-    `*` stands for a part of one name, `**` for any folders; a pattern that matches a folder matches all that is in it.
-    """
-
-    rebuilt: Sequence[str] = ()  # what the agent makes again by itself
-    databases: Sequence[str] = ("**/*.db", "**/*.sqlite", "**/*.sqlite3")  # copied by SQLite while the agent writes
-    growing: Sequence[str] = ("**/*.jsonl",)  # files that the agent only appends to
-    texts: Sequence[str] = ()  # what it has learned, in words that a person can read
-    messages: Messages | None = None
-    recalled: Sequence[str] = ()  # texts that it puts before its model in every new conversation
-    required: Sequence[str] = ()  # databases that every state has
-    lasting: Sequence[str] = ()  # databases that the agent never deletes once it has them
-    acting: Sequence[str] = ()  # what makes it act by itself or for its people: schedules, hooks, tokens, settings
 
 
 @frozen

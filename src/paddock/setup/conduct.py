@@ -12,8 +12,10 @@ from paddock.setup.answers import Answers, Model, OnHost, OnNode, Shape
 from paddock.setup.files import NewFile
 from paddock.setup.host import HOST, ask_host
 from paddock.setup.keys import Vault
+from paddock.setup.model import ask_model
 from paddock.setup.node import TOKEN_ID, ask_node
 from paddock.setup.questions import Choice, Conversation, Question, as_it_is
+from paddock.setup.sandbox import start
 
 _HOST: Final = "host"
 _SHAPES: Final = (
@@ -44,8 +46,6 @@ def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: 
         place, model, keys = _from_sandbox(talk, secrets)
     else:
         place, keys = _place(talk, secrets)
-        from paddock.setup.model import ask_model
-
         model = ask_model(talk, secrets, place)
     return Outcome(Answers(project, place, model), [*secrets.files(), *keys])
 
@@ -70,8 +70,6 @@ def _shape(talk: Conversation) -> Shape | None:
 
 
 def _from_sandbox(talk: Conversation, secrets: Vault) -> tuple[OnNode, Model, Sequence[NewFile]]:
-    from paddock.setup import sandbox
-
-    box = sandbox.start(talk)
+    box = start(talk)
     place, key = box.place(talk, secrets)
     return place, box.model(secrets), key.files

@@ -14,14 +14,14 @@ from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.secret import mask
 from paddock.base.text import one_line, visible
+from paddock.show.frame import Board, Row, State, record
 from paddock.show.journal import Journal, past_runs, usual_seconds
+from paddock.show.screen import Screen, draws
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from paddock.plan.step import Step
-    from paddock.show.frame import Row
-    from paddock.show.screen import Screen
 
 
 _SOON: Final = 2.0  # seconds before which the speed is not known
@@ -81,7 +81,8 @@ class Reporter:
     def __init__(self, journal: Journal | None = None, *, parallel: bool = False) -> None:
         self._journal = journal
         self.parallel = parallel
-        self.screen = _screen(named=parallel) if sys.stderr.isatty() else None
+        board = Board(lambda: usual_seconds(past_runs(_LEARNED_FROM)))
+        self.screen = Screen(sys.stderr, board, named=parallel) if draws(sys.stderr) else None
         self.ended = False
         self._silent = False
         self._start = time.monotonic()
@@ -256,8 +257,6 @@ class AgentReporter:
             self._record(screen)
 
     def _record(self, screen: Screen) -> None:
-        from paddock.show.frame import State, record
-
         with screen.changing() as board:
             rows: list[Row] = list(board.record(self._agent))
             for row in rows:
@@ -301,12 +300,3 @@ def _title(text: str) -> str:
 def _indented(text: str) -> str:
     """Indent the text, and further lines more than the first, so that none looks like a step."""
     return "  " + text.replace("\n", "\n      ")
-
-
-def _screen(*, named: bool) -> Screen | None:
-    from paddock.show.frame import Board
-    from paddock.show.screen import Screen, draws
-
-    if not draws(sys.stderr):
-        return None
-    return Screen(sys.stderr, Board(lambda: usual_seconds(past_runs(_LEARNED_FROM))), named=named)

@@ -286,6 +286,10 @@ class AgentSpec(Model):
             raise ValueError("must be an absolute path, or one below the agent's home, without ..")
         return value
 
+    def document_path(self, name: str) -> str:
+        """Return the path of a document: bare names are in the working directory, paths below the home."""
+        return name if "/" in name else f"{self.working_directory}/{name}"
+
     @property
     def image_brings_code(self) -> bool:
         """Whether the agent's code is in the image of its container."""

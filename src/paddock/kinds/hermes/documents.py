@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from paddock.file.kinds import Mistake
 from paddock.file.referenced import text_of
-from paddock.kinds.documents import place_of
 from paddock.kinds.hermes.spec import HOME, HermesSpec
 
 SOUL: Final = f"{HOME}/SOUL.md"
@@ -102,4 +101,4 @@ def places(agent: HermesSpec) -> Iterator[tuple[str, str | None]]:
 
 
 def _place(agent: HermesSpec, name: str) -> str:
-    return _OWN_PLACES.get(name) or place_of(agent, name)
+    return _OWN_PLACES.get(name) or agent.document_path(name)

@@ -12,7 +12,7 @@ from paddock.kinds.endpoints import ModelServer, named_in
 from paddock.kinds.files import merged
 from paddock.kinds.hermes import model_server, programs
 from paddock.kinds.hermes.spec import HOME, ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed
-from paddock.kinds.workload import Keeping, Messages, Traces
+from paddock.kinds.keeping import Keeping, Messages, Traces
 
 # Usual directories of Hermes' data, beside homes of accounts. The messaging process (`hermes gateway`) always writes
 # gateway_state.json, also when its data is in another directory or in a container's volume.

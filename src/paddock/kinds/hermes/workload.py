@@ -9,14 +9,25 @@ from shlex import quote
 from typing import Any, Final
 
 from paddock.file.models.agent import Restart
-from paddock.kinds.documents import beyond_home, working_directory
 from paddock.kinds.endpoints import named_in
 from paddock.kinds.files import merged
 from paddock.kinds.hermes import connectors, managed, model_server, settings, versions
 from paddock.kinds.hermes.documents import MEMORIES, SOUL, places
 from paddock.kinds.hermes.programs import COMMANDS, wanted
 from paddock.kinds.hermes.spec import API_KEY, HOME, HermesSpec, Managed
-from paddock.kinds.workload import File, ImageContract, Keep, Paths, Process, Program, SecretFile, StateFile, Workload
+from paddock.kinds.workload import (
+    File,
+    ImageContract,
+    Keep,
+    Paths,
+    Process,
+    Program,
+    SecretFile,
+    StateFile,
+    Workload,
+    beyond_home,
+    working_directory,
+)
 
 
 def shims(agent: HermesSpec, tree: str) -> list[File]:
