@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paddock.cli import app, verb
-from paddock.cli.groups import by_default
-from paddock.cli.options import DEFAULT_FILE, File, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Sets, by_default
 
 if TYPE_CHECKING:
     from paddock.file.load import Loaded
