@@ -35,6 +35,11 @@ class Paths:
     home: str  # the agent's own part of the state
     state_link: str  # links to the state; shows when the file names another path than before
 
+    @property
+    def root(self) -> str:
+        """The folder of the agent's bundles and secrets."""
+        return self.etc.removesuffix("/current")
+
     @classmethod
     def of(cls, *, code: str, etc: str, state_link: str, state: str) -> Paths:
         """Return the paths with the agent's home in the state."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from paddock.file.agent_id import AgentId
 from paddock.kinds.workload import Health, Paths, Process, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
+from paddock.runtimes.sent import script
 
 if TYPE_CHECKING:
     from paddock.runtimes.engine.container import AgentContainer
@@ -24,7 +25,7 @@ class Runtime(Protocol):
     @property
     def foreground(self) -> bool:
         """Whether the agent runs only while a person keeps ``paddock run`` open."""
-        ...
+        return False
 
     @property
     def init(self) -> str | None:
@@ -44,7 +45,7 @@ class Runtime(Protocol):
     @property
     def inside(self) -> Paths:
         """The agent's paths as its processes see them; they differ in a container."""
-        ...
+        return self.paths
 
     @property
     def owners(self) -> Sequence[int]:
@@ -54,7 +55,7 @@ class Runtime(Protocol):
     @property
     def container(self) -> AgentContainer | None:
         """The agent's container, or None if its processes run on the machine directly."""
-        ...
+        return None
 
     def bundle(
         self,
@@ -107,7 +108,7 @@ class Runtime(Protocol):
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         """Return the names of the supervised processes, as ``inspect`` reports them."""
-        ...
+        return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
         """Return the argv that reports each process and the lease: ``process.NAME=STATE PID RESTARTS SINCE``.
@@ -119,7 +120,7 @@ class Runtime(Protocol):
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         """Return the argv that records on the machine that this bundle was verified."""
-        ...
+        return script("code/verified.sh", [self.paths.root, bundle_id])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         """Return the argv that runs a program beside the agent: as its user, with its environment, in its home."""

@@ -205,7 +205,7 @@ class AgentContainer:
         An existing container makes room if ``replaces`` is true; otherwise the script exits with ``UNSEEN``. It is kept
         until the agent was verified with the new one.
         """
-        arguments = [self.units.manager, self._root, bundle_id, "replace" if replaces else ""]
+        arguments = [self.units.manager, self.units.paths.root, bundle_id, "replace" if replaces else ""]
         arguments.append(former_ids(self.units.formers))
         return script("engine/create.sh", arguments)
 
@@ -268,17 +268,13 @@ class AgentContainer:
         return workload.image
 
     @property
-    def _root(self) -> str:
-        return self.units.paths.etc.removesuffix("/current")
-
-    @property
     def gid(self) -> int:
         return self.spec.user.gid or self.spec.user.uid
 
     def _binds(self, workload: Workload) -> Iterator[tuple[str, str, str]]:
         """The bind mounts: path on the machine, path in the container, mode."""
         paths = self.units.paths
-        yield self._root, self._root, "ro"
+        yield self.units.paths.root, self.units.paths.root, "ro"
         if not self.brings_code:
             top = paths.code.rpartition("/")[0]
             yield top, top, "ro"
@@ -366,5 +362,5 @@ class AgentContainer:
         else:
             service["command"] = list(self.contract(workload).argv)
             names = ("current/environment", "secrets.env", "generated.env")
-            service["env_file"] = [f"{self._root}/{name}" for name in names]
+            service["env_file"] = [f"{self.units.paths.root}/{name}" for name in names]
         return compose(str(self.agent), service, container.options)
