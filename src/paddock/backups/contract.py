@@ -99,47 +99,36 @@ class Backups(Protocol):
     @property
     def shown(self) -> str:
         """The destination, for messages."""
-        ...
 
     def check(self) -> None:
         """Raise unless a backup can be written now and read again later."""
-        ...
 
     def backups(self) -> Sequence[Backup]:
         """Return all complete backups, the oldest first."""
-        ...
 
     def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
         """Open a backup for reading: the state as a stream."""
-        ...
 
     def remove(self, backups: Sequence[Backup]) -> None:
         """Delete backups. What interrupted backups have left may be deleted too."""
-        ...
 
     def doubts(self, backup: Backup) -> Sequence[str]:
         """Return why a backup may be somebody else's, beside the question who signed it."""
-        ...
 
     def proven(self, backup: Backup) -> Backup:
         """Return a backup with the proof of who made it, if backups are signed. Raise ``NotProven`` without a proof."""
-        ...
 
     def signer(self, backup: Backup) -> str:
         """Return what a list shows about the signature of a backup."""
-        ...
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
         """Return what the agent had learned at the time of a backup, or None if that was not kept."""
-        ...
 
     def note_drill(self, drill: Drill) -> None:
         """Keep the record of a drill, in the place of the one before."""
-        ...
 
     def last_drill(self) -> Drill | None:
         """Return the record of the last drill."""
-        ...
 
 
 class Destination(Backups, Protocol):
@@ -147,7 +136,6 @@ class Destination(Backups, Protocol):
 
     def save(self, stream: Verified, made: datetime) -> Backup:
         """Read a stream to its end and keep it, and its texts. Raise if it is not complete; then nothing is kept."""
-        ...
 
 
 def name_at(made: datetime) -> str:

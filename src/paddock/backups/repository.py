@@ -67,12 +67,9 @@ class Repository:
     @contextmanager
     def piped(self, *arguments: str) -> Iterator[Pipes]:
         """Start restic for a stream. If it runs at the end of the context, it is ended: nothing is saved then."""
-        with (
-            _installed(),
-            process.piped(
-                ["restic", "--quiet", *arguments], env=self._environment, grace=_GRACE, deadline=self._seconds_left
-            ) as pipes,
-        ):
+        argv = ["restic", "--quiet", *arguments]
+        left = None if self.until is None else max(self.until - time.monotonic(), 0)
+        with _installed(), process.piped(argv, env=self._environment, grace=_GRACE, deadline=left) as pipes:
             yield pipes
 
     def output(self, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -95,10 +92,6 @@ class Repository:
             raise PaddockError(f"{self.shown} did not answer in time") from None
         if not result.ok:
             raise self._failure(result)
-
-    @property
-    def _seconds_left(self) -> float | None:
-        return None if self.until is None else max(self.until - time.monotonic(), 0)
 
     def _failure(self, result: Result) -> PaddockError:
         return failure(self.shown, result.code, without_password(result.err))

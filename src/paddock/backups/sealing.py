@@ -7,7 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -52,7 +52,7 @@ def opened(path: Path, *, encrypted: bool, window: int = 0) -> Iterator[IO[bytes
     """
     import zstandard
 
-    with _file(path) as file, _decrypted(path, file) if encrypted else _as_is(file) as compressed:
+    with _file(path) as file, _decrypted(path, file) if encrypted else nullcontext(file) as compressed:
         unpacking = zstandard.ZstdDecompressor(max_window_size=window)
         reader: Any = unpacking.stream_reader(compressed, read_size=_BLOCK)
         try:
@@ -68,11 +68,6 @@ def _file(path: Path) -> IO[bytes]:
         os.close(descriptor)
         raise CannotOpen(f"{path} is not a file")
     return os.fdopen(descriptor, "rb")
-
-
-@contextmanager
-def _as_is(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    yield file
 
 
 @contextmanager

@@ -35,12 +35,7 @@ def adopt(
         ),
     ] = None,
     project: Annotated[
-        str | None,
-        typer.Option(
-            "--from-project",
-            metavar="PROJECT",
-            help="Take the agent over from another project.",
-        ),
+        str | None, typer.Option("--from-project", metavar="PROJECT", help="Take the agent over from another project.")
     ] = None,
     origin: Annotated[
         str | None,
@@ -102,8 +97,7 @@ def adopt(
     print(as_text(planned, {}), file=sys.stderr)
     if not yes and not planned.refusals:
         print(
-            "nothing was changed; --yes carries out this plan and writes the YAML above into the file",
-            file=sys.stderr,
+            "nothing was changed; --yes carries out this plan and writes the YAML above into the file", file=sys.stderr
         )
         return
     with changing("adopt", file, [agent], sets=as_it_is) as agents:

@@ -42,8 +42,7 @@ def ask(
 def chat(
     agent: Agent,
     session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="ID", help="Continue this one of `paddock sessions`."),
+        str | None, typer.Option("--session", metavar="ID", help="Continue this one of `paddock sessions`.")
     ] = None,
     newest: Annotated[bool, typer.Option("--continue", help="Continue the newest session of `paddock chat`.")] = False,
     file: File = DEFAULT_FILE,

@@ -72,11 +72,7 @@ def forward(
 
 
 @verb("paddock run hermes")
-def run(
-    agent: Agent,
-    file: File = DEFAULT_FILE,
-    sets: Sets = None,
-) -> None:
+def run(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     """Run an agent with `runtime: process` in the foreground until Ctrl-C. Needs neither systemd nor root."""
     from pathlib import Path
 

@@ -52,8 +52,7 @@ NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Do not wait for work that only a person can do: print it and exit with 4.")
 ]
 New = Annotated[
-    bool,
-    typer.Option("--new", help="Create agents beside agents of the same name in other projects, or in none."),
+    bool, typer.Option("--new", help="Create agents beside agents of the same name in other projects, or in none.")
 ]
 
 

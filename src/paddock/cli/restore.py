@@ -33,15 +33,13 @@ def restore(
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Restore to a new agent of this name, beside the agent."),
+        str | None, typer.Option("--as", metavar="NAME", help="Restore to a new agent of this name, beside the agent.")
     ] = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the state from before a restore that did not end.")
     ] = False,
     discard: Annotated[
-        bool,
-        typer.Option("--discard-state", help="Replace the state without a copy of it. Asks for the agent's name."),
+        bool, typer.Option("--discard-state", help="Replace the state without a copy of it. Asks for the agent's name.")
     ] = False,
     unproven: Annotated[
         bool,

@@ -62,8 +62,7 @@ def status(
 @verb("paddock timings --last 3", "paddock timings -f paddock.yaml")
 def timings(
     file: Annotated[
-        list[Path] | None,
-        typer.Option("--file", "-f", metavar="FILE", help="Only runs of this file. May be repeated."),
+        list[Path] | None, typer.Option("--file", "-f", metavar="FILE", help="Only runs of this file. May be repeated.")
     ] = None,
     last: Annotated[int, typer.Option("--last", min=1, help="Number of runs to show.")] = 5,
     svg: Annotated[bool, typer.Option("--svg", help="Print a timeline as SVG instead of a table.")] = False,

@@ -15,8 +15,7 @@ from paddock.cli.options import DEFAULT_FILE, File, Json, Sets, agents_completio
 @verb("paddock verify hermes --json")
 def verify(
     agents: Annotated[
-        list[str] | None,
-        typer.Argument(autocompletion=agents_completion, help="Agents to verify. Default: all."),
+        list[str] | None, typer.Argument(autocompletion=agents_completion, help="Agents to verify. Default: all.")
     ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,

@@ -24,11 +24,6 @@ class AgentId:
         return cls(project, name)
 
     @property
-    def without_project(self) -> AgentId:
-        """The id that Paddock 0.1 gave to an agent of this name."""
-        return AgentId("", self.name)
-
-    @property
     def in_words(self) -> str:
         """The agent for a person who may know another agent of the same name."""
         return f"{self.name} of project {self.project}" if self.project else f"{self.name}, which has no project"

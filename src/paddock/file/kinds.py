@@ -25,18 +25,15 @@ class AgentKind(Protocol):
     @property
     def model(self) -> type[AgentSpec]:
         """The model of an agent of this kind; the literal type of its field ``kind`` is the kind's name."""
-        ...
 
     def validate(self, name: str, agent: Any, file: FileView) -> Iterable[Mistake]:
         """Return the mistakes that the model does not find, with locations relative to the agent."""
-        ...
 
     def unready(self, agent: Any, folder: Path) -> Iterable[Mistake]:
         """Return what else `up` needs and another verb creates, such as a lock, with locations relative to the agent.
 
         The agent has the contents of the files that it names. Relative paths start at the folder.
         """
-        ...
 
 
 Any_kind = TypeVar("Any_kind", bound=AgentKind, covariant=True)

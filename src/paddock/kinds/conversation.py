@@ -98,44 +98,33 @@ class Conversation(Protocol):
 
     def sessions(self, offset: int) -> Request:
         """Return the request for a list of sessions, the newest first."""
-        ...
 
     def listed(self, answer: Answer) -> tuple[Sequence[Session], int | None]:
         """Return the sessions in the answer, without those for a single question, and the offset of the next ones."""
-        ...
 
     def past(self, session: str) -> Request:
         """Return the request for what was said in a session."""
-        ...
 
     def remembered(self, answer: Answer) -> Past | None:
         """Return what was said; None if there is no such session."""
-        ...
 
     def say(self, text: str, past: Past) -> Request:
         """Return the request that begins an answer."""
-        ...
 
     def begun(self, answer: Answer) -> str:
         """Return the id of the answer that was begun."""
-        ...
 
     def events(self, answer_id: str) -> Request:
         """Return the request for a stream of events about an answer."""
-        ...
 
     def event(self, line: str) -> Event | None:
         """Return the event in a line of the stream, if it has one."""
-        ...
 
     def decide(self, answer_id: str, choice: str) -> Request:
         """Return the request that tells the decision about the oldest open approval."""
-        ...
 
     def decided(self, answer: Answer) -> bool:
         """Return whether the decision came in time."""
-        ...
 
     def stop(self, answer_id: str) -> Request:
         """Return the request that stops an answer."""
-        ...

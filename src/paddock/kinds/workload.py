@@ -262,59 +262,45 @@ class Recipe(Protocol[Own]):
     @property
     def model(self) -> type[AgentSpec]:
         """The model of an agent of this kind; the literal type of its field ``kind`` is the kind's name."""
-        ...
 
     def validate(self, name: str, agent: Own, file: FileView) -> Iterable[Mistake]:
         """Return the mistakes that the model does not find, with locations relative to the agent."""
-        ...
 
     def unready(self, agent: Own, folder: Path) -> Iterable[Mistake]:
         """Return what `up` needs and another verb creates: a lock. Only `check` asks for it."""
-        ...
 
     def packages(self, agent: Own) -> Sequence[str]:
         """Return the packages that the agent needs, beside its code, by their names in Debian."""
-        ...
 
     def recommended_packages(self, agent: Own) -> Sequence[str]:
         """Return Debian packages that are useful but not required; skipped where Paddock has no root."""
-        ...
 
     def distribution(self, agent: Own, folder: Path) -> Distribution | None:
         """Return the agent's Python package, if it is one; relative paths start at the folder."""
-        ...
 
     def code(self, agent: Own, folder: Path) -> CodeTree | None:
         """Return the agent's code tree, if its code is a Python package."""
-        ...
 
     def versions(self, agent: Own, folder: Path) -> Sequence[str]:
         """Return the versions of the agent's package that there are locks for, the oldest first."""
-        ...
 
     def workload(self, agent: Own, paths: Paths, tree: str) -> Workload:
         """Return the agent's processes and files; ``tree`` is the path of its code tree."""
-        ...
 
     def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
         """Return how to check the agent's health, and that it answers a prompt in a conversation of this name."""
-        ...
 
     def conversation(self, agent: Own) -> Conversation | None:
         """Return how to hold a conversation with the agent, if it keeps conversations."""
-        ...
 
     def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:
         """Return more checks for `verify`."""
-        ...
 
     def traces(self, agent: Own) -> Traces:
         """Return where the state may be on a machine that Paddock did not set up."""
-        ...
 
     def keeping(self, agent: Own) -> Keeping:
         """Return what of the agent's state is worth keeping."""
-        ...
 
     def harmless(self, agent: Own, model: str | None, ports: Mapping[str, int]) -> AgentSpec | None:
         """Return the agent as a copy that cannot act: it answers on its API, and does nothing else.
@@ -322,12 +308,9 @@ class Recipe(Protocol[Own]):
         ``model`` is the URL of a stand-in for its model; with None the copy uses the agent's own model. ``ports`` are
         the ports to listen on, by the names of ``AgentSpec.ports``. None if this kind cannot be made harmless.
         """
-        ...
 
     def offer(self, agent: Own) -> Offer | None:
         """Return the models that the agent serves to other agents, if it does."""
-        ...
 
     def using(self, agent: Own, server: ModelServer) -> AgentSpec:
         """Return the agent configured to use the models of a model gateway."""
-        ...

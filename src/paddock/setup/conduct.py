@@ -8,7 +8,7 @@ from typing import Final
 
 from paddock.base.frozen import frozen
 from paddock.file.schema import project_name
-from paddock.setup.answers import Answers, Model, OnHost, OnNode, Shape
+from paddock.setup.answers import Answers, OnHost, OnNode, Shape
 from paddock.setup.files import NewFile
 from paddock.setup.host import HOST, ask_host
 from paddock.setup.keys import Vault
@@ -42,8 +42,11 @@ def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: 
     target = folder / "paddock.yaml"
     talk.say(f"This writes {target} for the project {project}. Ctrl-C stops: nothing is written before the end.")
     place: OnNode | OnHost
+    keys: Sequence[NewFile]
     if sandbox:
-        place, model, keys = _from_sandbox(talk, secrets)
+        box = start(talk)
+        place, key = box.place(talk, secrets)
+        model, keys = box.model(secrets), key.files
     else:
         place, keys = _place(talk, secrets)
         model = ask_model(talk, secrets, place)
@@ -67,9 +70,3 @@ def _shape(talk: Conversation) -> Shape | None:
         return None
     answer = talk.ask(SHAPE, as_it_is)
     return None if answer == _HOST else Shape(answer)
-
-
-def _from_sandbox(talk: Conversation, secrets: Vault) -> tuple[OnNode, Model, Sequence[NewFile]]:
-    box = start(talk)
-    place, key = box.place(talk, secrets)
-    return place, box.model(secrets), key.files

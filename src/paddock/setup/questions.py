@@ -49,7 +49,6 @@ class Terminal(Protocol):
 
     def hidden(self, prompt: str) -> str:
         """Read a line without showing it."""
-        ...
 
 
 class Stopped(PaddockError):

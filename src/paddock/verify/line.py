@@ -91,11 +91,6 @@ class Subject:
     limited: bool = False  # the file limits the agent's connections
     exposed: frozenset[int] = frozenset()  # ports that other machines may reach
 
-    @property
-    def root(self) -> str:
-        """The folder of the agent's bundles and secrets."""
-        return self.paths.etc.removesuffix("/current")
-
     def questions(self, *, quick: bool) -> list[Check]:
         """Return the checks that are asked beside the agent, in the order of their answers."""
         return [check for check in self.asked if check.quick or not quick]

@@ -121,12 +121,9 @@ def processes(subject: Subject, facts: Mapping[str, Any]) -> Iterator[Line]:
         restarting = found["restarts"] >= _AGAIN_AND_AGAIN and age < _SETTLED
         ok = found["state"] == "active" and found["pid"] > 0 and not restarting
         how = f"runs as process {found['pid']} for {_duration(age)}" if found["state"] == "active" else found["state"]
-        evidence = how + _restarted(found["restarts"])
+        times = found["restarts"]
+        evidence = how + (f", restarted {'once' if times == 1 else f'{times} times'}" if times else "")
         yield Line.of(f"process.{name}", ok, evidence, f"`paddock logs {subject.agent}` tells why")
-
-
-def _restarted(times: int) -> str:
-    return f", restarted {'once' if times == 1 else f'{times} times'}" if times else ""
 
 
 def _duration(seconds: float) -> str:
