@@ -14,7 +14,7 @@ from paddock.setup.host import HOST, ask_host
 from paddock.setup.keys import Vault
 from paddock.setup.model import ask_model
 from paddock.setup.node import TOKEN_ID, ask_node
-from paddock.setup.questions import Choice, Conversation, Question, as_it_is
+from paddock.setup.questions import Choice, Conversation, Question
 from paddock.setup.sandbox import start
 
 _HOST: Final = "host"
@@ -68,5 +68,5 @@ def _shape(talk: Conversation) -> Shape | None:
         return Shape(given)
     if given is None and HOST.flag in talk.given:
         return None
-    answer = talk.ask(SHAPE, as_it_is)
+    answer = talk.ask(SHAPE, str)
     return None if answer == _HOST else Shape(answer)

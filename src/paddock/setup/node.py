@@ -23,7 +23,7 @@ from paddock.places.proxmox.template import cloning
 from paddock.setup import keys
 from paddock.setup.answers import Base, OnNode, Sizes
 from paddock.setup.keys import SshKey, Vault, choose_key
-from paddock.setup.questions import Choice, Conversation, Question, Stopped, as_it_is
+from paddock.setup.questions import Choice, Conversation, Question, Stopped
 
 TOKEN_ID: Final = "paddock@pve!agents"  # noqa: S105  its name, not its secret
 _ENTRY: Final = "PVE_TOKEN"
@@ -245,7 +245,7 @@ def _bridge(talk: Conversation, node: NodeOffer) -> str:
     choices = [
         Choice(each.name, one_line(" ".join(filter(None, (each.address, each.comment))), 60)) for each in node.bridges
     ]
-    return talk.choose(Question("--bridge", "Bridge", "Bridge for the machines", choices[0].value, choices), as_it_is)
+    return talk.choose(Question("--bridge", "Bridge", "Bridge for the machines", choices[0].value, choices), str)
 
 
 def _base(talk: Conversation, node: NodeOffer) -> Base:

@@ -63,10 +63,6 @@ class EarlierAnswer(PaddockError):
         self.question = question
 
 
-def as_it_is(answer: str) -> str:
-    return answer
-
-
 @dataclass
 class Conversation:
     """Asks questions in turn. Without a terminal, a question without an answer in ``given`` takes its default.

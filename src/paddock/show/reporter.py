@@ -6,7 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from paddock.base import clock
@@ -19,8 +19,6 @@ from paddock.show.journal import Journal, past_runs, usual_seconds
 from paddock.show.screen import Screen, draws
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from paddock.plan.step import Step
 
 
@@ -187,10 +185,20 @@ class AgentReporter:
                 board.plan(self._agent, (), time.monotonic())
             raise
 
-    def waiting(self, what: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
         """Show on a terminal, for as long as the context lasts, what the agent waits for. It is no step."""
         screen = self._reporter.screen
-        return _passing(screen, self._agent, what) if screen else nullcontext()
+        if screen is None:
+            yield
+            return
+        with screen.changing() as board:
+            row = board.begin(self._agent, "", _title(what), time.monotonic(), passing=True)
+        try:
+            yield
+        finally:
+            with screen.changing() as board:
+                board.end(self._agent, row, time.monotonic())
 
     def finish(self) -> None:
         """End what is shown of the agent. The lines about its steps stay."""
@@ -280,17 +288,6 @@ class AgentReporter:
         """
         shown = self._shown
         return Progress(shown.show, shown.every, total) if shown else Progress(self.say, _RARELY, total)
-
-
-@contextmanager
-def _passing(screen: Screen, agent: str, what: str) -> Iterator[None]:
-    with screen.changing() as board:
-        row = board.begin(agent, "", _title(what), time.monotonic(), passing=True)
-    try:
-        yield
-    finally:
-        with screen.changing() as board:
-            board.end(agent, row, time.monotonic())
 
 
 def _title(text: str) -> str:

@@ -12,7 +12,7 @@ from paddock.kinds.checks import Attempt, Check, Databases, LogLines, ReadFile
 from paddock.kinds.hermes import connectors, managed, model_server
 from paddock.kinds.hermes.mcp import enabled, servers
 from paddock.kinds.hermes.platforms import PLATFORMS
-from paddock.kinds.hermes.spec import HOME, HermesSpec, MatrixSpec, NtfySpec
+from paddock.kinds.hermes.spec import HOME, HermesSpec, MatrixSpec, NtfySpec, section
 from paddock.kinds.workload import Answer, Paths, Request, Verdict
 
 _LONGEST: Final = 300  # characters about one connector, which the agent wrote
@@ -187,7 +187,7 @@ def model(agent: HermesSpec) -> Iterator[Check]:
     """Yield checks that the model server, asked from the agent's machine, accepts the key and offers the model."""
     settings = model_server.completed(agent)
     short = settings.get("model")
-    default = short if isinstance(short, str) else _section(settings, "model").get("default")
+    default = short if isinstance(short, str) else section(settings, "model").get("default")
     endpoint = _endpoint(settings, model_server.key_of_hermes(agent))
     if endpoint is None:
         return
@@ -206,9 +206,9 @@ def _endpoint(settings: Mapping[str, Any], derived: str | None) -> Endpoint | No
 
     ``derived`` is the variable with the key of a server that the settings name by its URL alone.
     """
-    model = _section(settings, "model")
+    model = section(settings, "model")
     name = str(model.get("provider", "")).removeprefix("custom:")
-    provider = _section(settings, "providers").get(name)
+    provider = section(settings, "providers").get(name)
     if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
         key = provider.get("key_env")
         return Endpoint(provider["base_url"], key if isinstance(key, str) else None)
@@ -216,11 +216,6 @@ def _endpoint(settings: Mapping[str, Any], derived: str | None) -> Endpoint | No
         key = str(model.get("api_key", ""))
         return Endpoint(model["base_url"], key[2:-1] if key.startswith("${") else derived)
     return None
-
-
-def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    section = settings.get(name)
-    return section if isinstance(section, dict) else {}
 
 
 def _accepts_the_key(answer: Answer, endpoint: Endpoint) -> Verdict:

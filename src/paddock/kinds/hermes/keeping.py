@@ -10,8 +10,8 @@ from paddock.base.errors import BadInput
 from paddock.file.models.agent import SupervisionSpec
 from paddock.kinds.endpoints import ModelServer, named_in
 from paddock.kinds.files import merged
-from paddock.kinds.hermes import model_server, programs
-from paddock.kinds.hermes.spec import HOME, ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed
+from paddock.kinds.hermes import mcp, model_server
+from paddock.kinds.hermes.spec import HOME, ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed, section
 from paddock.kinds.keeping import Keeping, Messages, Traces
 
 # Usual directories of Hermes' data, beside homes of accounts. The messaging process (`hermes gateway`) always writes
@@ -70,8 +70,7 @@ _PINNED: Final[dict[str, Any]] = {"kanban": {"dispatch_in_gateway": False}}
 
 def recalled(agent: HermesSpec) -> Iterator[str]:
     """Yield the memory files that the agent puts before its model."""
-    section = agent.settings.get("memory")
-    memory: Mapping[str, Any] = section if isinstance(section, dict) else {}
+    memory = section(agent.settings, "memory")
     if memory.get("memory_enabled", True):
         yield "MEMORY.md"
     if memory.get("user_profile_enabled", True):
@@ -98,7 +97,7 @@ def copy(agent: HermesSpec, extras: Sequence[str], model: str | None, ports: Map
             "environment": {},
             "environment_files": [],
             "extras": sorted({*agent.extras, *extras}),
-            "programs": programs.wanted(agent),
+            "programs": mcp.wanted_programs(agent),
             "gateway": agent.gateway if model is None else None,
             "connectors": ConnectorsSpec(
                 api_server=ApiServerSpec(port=ports.get("api_server", api.port), model_name=api.model_name)

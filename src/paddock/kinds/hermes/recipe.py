@@ -14,7 +14,7 @@ from paddock.file.kinds import FileView, Mistake
 from paddock.kinds import files as shipped
 from paddock.kinds.code import Distribution, Tool, Toolchain
 from paddock.kinds.files import merged
-from paddock.kinds.hermes import connectors, keeping, mcp, programs, providers, rules, settings
+from paddock.kinds.hermes import connectors, keeping, mcp, providers, rules, settings
 from paddock.kinds.hermes.spec import API_KEY, HermesSpec, Skills
 from paddock.kinds.keeping import Keeping, Traces
 from paddock.kinds.packaged import PackagedRecipe
@@ -89,7 +89,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
         return (_BROWSER,) if agent.browser else ()
 
     def toolchains(self, agent: HermesSpec) -> Sequence[Toolchain]:
-        return programs.toolchains(agent)
+        return mcp.toolchains(agent)
 
     def folders(self, agent: HermesSpec) -> Sequence[str]:
         # Hermes looks for them at the top of its venv, and copies new skills into its home when it starts.

@@ -441,3 +441,9 @@ class HermesSpec(PackagedSpec):
 def _port(agent: HermesSpec, listener: platforms.Listener) -> int:
     given = agent.environment.get(listener.port, "")
     return int(given) if given.isascii() and given.isdecimal() else listener.number
+
+
+def section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a section of Hermes' settings; empty if it is no mapping."""
+    found = settings.get(name)
+    return found if isinstance(found, dict) else {}

@@ -13,7 +13,7 @@ from paddock.kinds.endpoints import named_in
 from paddock.kinds.files import merged
 from paddock.kinds.hermes import connectors, managed, model_server, settings, versions
 from paddock.kinds.hermes.documents import MEMORIES, SOUL, places
-from paddock.kinds.hermes.programs import COMMANDS, wanted
+from paddock.kinds.hermes.mcp import COMMANDS, wanted_programs
 from paddock.kinds.hermes.spec import API_KEY, HOME, HermesSpec, Managed
 from paddock.kinds.workload import (
     File,
@@ -32,7 +32,7 @@ from paddock.kinds.workload import (
 
 def shims(agent: HermesSpec, tree: str) -> list[File]:
     """Return wrappers on the agent's PATH: node has to be there, because the packages of npm start it by its name."""
-    return [shim(command, tree) for name in wanted(agent) for command in COMMANDS[name]]
+    return [shim(command, tree) for name in wanted_programs(agent) for command in COMMANDS[name]]
 
 
 def shim(name: str, tree: str) -> File:

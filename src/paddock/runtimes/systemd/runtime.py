@@ -42,18 +42,14 @@ class Systemd(Runtime):
 
     @property
     def paths(self) -> Paths:
-        return self._paths_of_account(self.home) if self.home else self._paths_of_machine()
-
-    def _paths_of_account(self, home: str) -> Paths:
-        data = f"{home}/.local/share/paddock"
-        return Paths.of(
-            code=f"{data}/.code/.store",
-            etc=f"{home}/.config/paddock/{self.agent}/current",
-            state_link=f"{data}/.agents/{self.agent}",
-            state=self.spec.state.path or f"{data}/{self.agent.name}/state",
-        )
-
-    def _paths_of_machine(self) -> Paths:
+        if self.home:
+            data = f"{self.home}/.local/share/paddock"
+            return Paths.of(
+                code=f"{data}/.code/.store",
+                etc=f"{self.home}/.config/paddock/{self.agent}/current",
+                state_link=f"{data}/.agents/{self.agent}",
+                state=self.spec.state.path or f"{data}/{self.agent.name}/state",
+            )
         return Paths.of(
             code="/opt/paddock/.store",
             etc=f"/etc/paddock/{self.agent}/current",
