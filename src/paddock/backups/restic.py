@@ -16,6 +16,7 @@ from paddock.backups.contract import LONGEST as LONGEST_DRILL
 from paddock.backups.contract import UNFINISHED, Backup, Drill, NotProven, name_at, time_of
 from paddock.backups.history import from_json, hash_of, within
 from paddock.backups.repository import NoRepository, Repository
+from paddock.backups.sealing import Read
 from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
 from paddock.backups.signing import Signatures, judged, proof_of, statement
 from paddock.backups.verified import Incomplete, Verified
@@ -208,7 +209,14 @@ class ResticDestination:
     @contextmanager
     def _dumped(self, snapshot: str, path: str) -> Iterator[IO[bytes]]:
         with self.repository.piped("dump", snapshot, path) as restic:
-            yield io.BufferedReader(_Worded(self.repository, restic), BLOCK)
+
+            def read(size: int) -> bytes:
+                data = restic.source.read(size)
+                if not data:
+                    self.repository.end(restic)  # a failure of restic becomes an error in words
+                return data
+
+            yield io.BufferedReader(Read(read), BLOCK)
 
     @contextmanager
     def _beside(self, backup: Backup) -> Iterator[IO[bytes]]:
@@ -266,24 +274,6 @@ class ResticDestination:
         ids = [*(each.id for pair in removed for each in (pair.mark, pair.archive)), *unfinished]
         # Also without a snapshot to forget: an interrupted backup leaves data that no snapshot needs.
         self.repository.output(*(["forget", "--prune", *ids] if ids else ["prune"]))
-
-
-class _Worded(io.RawIOBase):
-    """Reads what restic prints. At its end a failure of restic becomes an error in words."""
-
-    def __init__(self, repository: Repository, restic: Pipes) -> None:
-        self._repository = repository
-        self._restic = restic
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._restic.source.read(len(buffer))
-        if not data:
-            self._repository.end(self._restic)
-        buffer[: len(data)] = data
-        return len(data)
 
 
 def _pairs(snapshots: Sequence[_Snapshot]) -> dict[str, _Pair]:

@@ -124,11 +124,11 @@ def tell(line: str) -> None:
         listener(line)
 
 
-def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0, env: Mapping[str, str] | None = None) -> Secret:
+def run_for_secret(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Secret:
     """Run a program and return its stdout as a secret. An error shows only its stderr."""
     start = time.monotonic()
     out, err = _Captured(), _Captured()
-    code = _run_to_end(argv, b"", deadline, env, out, err)
+    code = _run_to_end(argv, b"", 60.0, env, out, err)
     if out.cut:
         raise OutputTooLarge(f"{argv[0]} printed more than {_MAX_KEPT >> 20} MiB, which is too large for a secret")
     try:

@@ -204,9 +204,8 @@ def _storage(talk: Conversation, node: NodeOffer) -> tuple[Storage, Sizes]:
             hint="in Proxmox, a storage needs the content `rootdir`; then run the command again",
         )
     choices = [Choice(each.name, _described(each)) for each in found.values()]
-    question = Question(
-        "--storage", "Storage", "Storage for the machines and the agents' memory", _first_with_room(node.disks), choices
-    )
+    first = next((each.name for each in node.disks if _fits(each, _SMALL)), node.disks[0].name)
+    question = Question("--storage", "Storage", "Storage for the machines and the agents' memory", first, choices)
     chosen, sizes = talk.choose(question, lambda name: (found[name], sizes_on(found[name])))
     if slow := cloning.cost(chosen.type):
         talk.say(f"{chosen.name} ({chosen.type}) has {slow}. That takes longer and more space.")
@@ -215,10 +214,6 @@ def _storage(talk: Conversation, node: NodeOffer) -> tuple[Storage, Sizes]:
 
 def _described(storage: Storage) -> str:
     return "; ".join(filter(None, (f"{storage.type}, {storage.free // _GIB}G free", cloning.cost(storage.type))))
-
-
-def _first_with_room(storages: Sequence[Storage]) -> str:
-    return next((each.name for each in storages if _fits(each, _SMALL)), storages[0].name)
 
 
 def sizes_on(storage: Storage) -> Sizes:
