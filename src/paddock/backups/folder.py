@@ -45,7 +45,7 @@ _DESCRIBED: Final[Mapping[str, type | UnionType]] = {
 class FolderDestination:
     """The folder with the backups of one agent.
 
-    A backup NAME is the archive NAME.tar.zst or NAME.tar.zst.age, and NAME.json, which says what is in it. NAME.json is
+    A backup NAME is the archive NAME.tar.zst or NAME.tar.zst.age, and NAME.json, which describes it. NAME.json is
     written last: without it a backup is not complete. NAME.json.sig is a signature of NAME.json.
     """
 
@@ -91,7 +91,7 @@ class FolderDestination:
             if about.st_uid not in trusted:
                 hint = f"name a folder of this account in backup.to, or: chown {os.geteuid()} {name}"
                 return f"{where} belongs to another account (uid {about.st_uid})", hint
-            # Others cannot replace what is in a sticky folder, but can add to it.
+            # Others cannot replace files in a sticky folder, but can add files to it.
             if about.st_mode & stat.S_IWOTH and not (about.st_mode & stat.S_ISVTX and each != folder):
                 return f"other accounts can write to {where}", f"chmod o-w {name}"
         return None
@@ -106,7 +106,7 @@ class FolderDestination:
             Path(path).unlink()
 
     def _expect_own_identity(self) -> None:
-        """Encrypt and decrypt something: that a backup cannot be read is noticed now, and not when it is needed."""
+        """Encrypt and decrypt a sample, so that a missing identity is noticed before a backup is needed."""
         from pyrage import DecryptError, decrypt, encrypt
 
         origin, keys = identities(self.folder, None)

@@ -73,7 +73,7 @@ class Repository:
             yield pipes
 
     def output(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """Run restic to its end and return what it printed."""
+        """Run restic to its end and return its output."""
         with self.piped(*arguments) as pipes:
             try:
                 pipes.sink.write(stdin)
@@ -195,7 +195,7 @@ def _locked(repository: str, said: str) -> PaddockError:
 
 
 def _reason(said: str) -> str:
-    """Return the line that says why: what ssh says about the connection, or else restic's last word."""
+    """Return the line with the reason: the error of ssh about the connection, or else the last line of restic."""
     lines = [line.strip() for line in said.replace("\x1b[2K", "").split("\n") if line.strip()]
     by_ssh = [line.removeprefix("subprocess ssh: ") for line in lines if line.startswith("subprocess ssh: ")]
     fatal = [line.removeprefix("Fatal: ") for line in lines if line.startswith("Fatal: ")]

@@ -61,7 +61,7 @@ class _Snapshot:
 
 @frozen
 class _Pair:
-    """A complete backup: the archive, and the snapshot that says that the archive is complete."""
+    """A complete backup: the archive, and the snapshot that marks it as complete."""
 
     archive: _Snapshot
     mark: _Snapshot
@@ -73,7 +73,7 @@ class ResticDestination:
 
     restic saves whatever comes before the end of its input, also if the sender was killed. So a backup is two
     snapshots. The first one is AGENT.tar, the plain stream. After its end was read back from the repository, the second
-    one is made: AGENT.json, with the tag `complete` and the id of the first. Tags tell what a list shows. A tag on the
+    one is made: AGENT.json, with the tag `complete` and the id of the first. A list shows its tags. A tag on the
     first snapshot itself would need an exclusive lock, which fails while any other backup to the repository runs.
     """
 
@@ -126,7 +126,7 @@ class ResticDestination:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Raise an error in words if what restic printed is not what restic prints."""
+        """Turn an unexpected form of restic's output into an error for people."""
         try:
             yield
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -220,7 +220,7 @@ class ResticDestination:
 
     @contextmanager
     def _beside(self, backup: Backup) -> Iterator[IO[bytes]]:
-        """Open what is kept beside a backup: its texts, and what was signed."""
+        """Open the record beside a backup: its texts, and the signed statement."""
         # Each call of restic takes about a second, so a backup from a list is not looked for again.
         mark = backup.texts_in or self._pair(backup).mark.id
         # It is not valid JSON if Paddock was killed while it sent it. The archive is complete all the same.
@@ -294,7 +294,7 @@ def _drills(snapshots: Sequence[_Snapshot]) -> list[_Snapshot]:
 
 
 def _tags(about: Json) -> list[str]:
-    """Return what a list shows of a backup."""
+    """Return the tags of a backup, which a list shows."""
     found = {key: str(about.get(key) or "") for key in (*_NUMBERS, *_WORDS)}
     return [f"{key}={value}" for key, value in found.items() if _SHORT.fullmatch(value)]
 

@@ -109,7 +109,7 @@ def _decrypted(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 class Read(io.RawIOBase):
-    """A stream that a function reads, which gets the number of bytes to return at most."""
+    """A stream whose bytes come from a function, which gets the largest number to return."""
 
     def __init__(self, some: Callable[[int], bytes]) -> None:
         self._some = some

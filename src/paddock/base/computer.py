@@ -1,4 +1,4 @@
-"""The computer and the account that run Paddock: what needs Linux, the folders of the account, and private files."""
+"""The computer and the account that run Paddock: the operating system, the folder for state, and private files."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class Pipes:
 
     sink: IO[bytes]
     source: IO[bytes]
-    said: Callable[[], str]  # the beginning of what it has printed to its stderr so far
+    said: Callable[[], str]  # the beginning of its stderr so far
     end: Callable[[], Result]  # closes the input, waits until the program has ended, and returns its result
 
 
@@ -360,7 +360,7 @@ def started(argv: Sequence[str], *, own_session: bool, **options: Any) -> Iterat
 
 
 def _interrupt(child: Child, grace: float) -> None:
-    """Let a program end by itself. Its input stays open, so it cannot take the interruption for the end of it."""
+    """Let a program end by itself. Its input stays open: it must not take the interruption for the end of the input."""
     if child.poll() is None:
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             child.send_signal(signal.SIGINT)

@@ -111,7 +111,7 @@ class SshGuest:
 
     @contextmanager
     def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
-        # In a session of its own: Ctrl-C may be meant for something else than this connection.
+        # In another session, because Ctrl-C may not be meant for this connection.
         command = [*self._ssh, self.address, "--", shlex.join(argv)]
         with process.piped(command, own_session=True) as pipes:
             yield replace(pipes, end=lambda: self._reached(pipes.end()))

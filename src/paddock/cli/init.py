@@ -1,4 +1,4 @@
-"""``paddock init``: ask what is needed, and write a first paddock.yaml."""
+"""``paddock init``: ask questions, and write a first paddock.yaml."""
 
 from __future__ import annotations
 

@@ -57,11 +57,11 @@ New = Annotated[
 
 
 def by_default(name: str) -> type[TyperGroup]:
-    """Return a group in which a verb of this name is meant unless another one is named."""
+    """Return a group whose default verb has this name."""
 
     class Group(TyperGroup):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            # Completion parses what was typed so far, and then offers the names of all verbs.
+            # Completion parses the words typed so far, and then offers the names of all verbs.
             asked = args[:1] == ["--help"] or (ctx.resilient_parsing and not args)
             return super().parse_args(ctx, args if asked else self._named(args))
 

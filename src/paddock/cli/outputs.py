@@ -84,8 +84,8 @@ def sbom(
 ) -> None:
     """Print the packages of an agent with versions and hashes, as CycloneDX JSON for scanners of vulnerabilities.
 
-    The packages of its code are those of its lock. Those of its machine are the ones of the template that the machine
-    was made from; without a template, those that are installed. They are left out while the machine cannot be reached.
+    The packages of its code come from its lock. The packages of its machine come from the machine's template; without a
+    template, they are the installed ones. They are left out while the machine cannot be reached.
     """
     from paddock.base.errors import BadInput
 

@@ -1,4 +1,4 @@
-"""``paddock restore``: put a backup in the place of an agent's state."""
+"""``paddock restore``: replace an agent's state with a backup."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def restore(
         typer.Option("--unproven", help="Do not ask about a backup that is not encrypted or signed as later ones are."),
     ] = False,
 ) -> None:
-    """Put a backup in the place of an agent's state. What was there is saved first, as a backup of its own."""
+    """Replace an agent's state with a backup. The present state is saved first, as another backup."""
     from paddock.cli.session import changing
     from paddock.plan.step import as_text
     from paddock.verbs import restore as work

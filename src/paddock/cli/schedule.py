@@ -116,7 +116,7 @@ def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
 
 
 def _trusted(file: File, sets: Sets) -> Loaded | Changeable:
-    """Load the file; for root, return instead what other accounts can change of what a timer would run."""
+    """Load the file. For root, return instead the parts of a timer's run that other accounts can change, if any."""
     import os
 
     from paddock.kinds import load

@@ -29,7 +29,7 @@ class AgentId:
         return f"{self.name} of project {self.project}" if self.project else f"{self.name}, which has no project"
 
     def so_far(self, now: AgentId) -> str:
-        """Return the sentence about an agent that has this id and gets another one."""
+        """Return the sentence about an agent whose id changes from this id."""
         if self.name != now.name:
             return f"has the name {self.name} so far"
         return f"is in project {self.project} so far" if self.project else "has no project so far"

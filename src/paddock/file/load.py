@@ -123,7 +123,7 @@ def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[
 
 
 def _valid(tree: Tree, kinds: Kinds[AgentKind]) -> Spec:
-    """Return the file. The model with all kinds takes long to build, and only its errors say what a file may have."""
+    """Return the file. The model with all kinds takes long to build; it is used for its errors, which name all keys."""
     try:
         return kinds.named_in(tree).file.model_validate(tree.data)
     except ValidationError:

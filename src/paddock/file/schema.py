@@ -1,4 +1,4 @@
-"""The JSON Schema of the file, the examples of ``paddock init``, and what lies beside every paddock.yaml."""
+"""The JSON Schema of the file, the examples of ``paddock init``, and the files beside every paddock.yaml."""
 
 from __future__ import annotations
 

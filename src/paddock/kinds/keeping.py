@@ -13,12 +13,12 @@ class Traces:
 
     directories: Sequence[str] = ()  # absolute
     names: Sequence[str] = ()  # names of files and directories, anywhere on the machine, that no other program uses
-    becomes: str = ""  # the folder of the agent's home that such a state is; the home itself if empty
+    becomes: str = ""  # the folder of the agent's home for such a state; the home itself if empty
     known_by: Sequence[str] = ()  # names in such a folder, one of which it has
     variable: str = ""  # the environment variable that has its path
     programs: Sequence[str] = ()  # names of the programs that use it
     environment_file: str = ""  # a file in it that sets variables, among them secrets
-    rebuilt: Sequence[str] = ()  # patterns, as in `Keeping`: what is not state in a folder that Paddock did not make
+    rebuilt: Sequence[str] = ()  # patterns, as in `Keeping`: other files than state in such a folder
     wrappers: Sequence[str] = ()  # folders that a zip file of such a state may have around it
     beside: str = ""  # the folder of such a zip file that has files of the home
 
@@ -33,17 +33,17 @@ class Messages:
 
 @frozen
 class Keeping:
-    """What of a state is worth keeping. The patterns are for paths below the agent's home.
+    """Which files of a state a backup keeps. The patterns are for paths below the agent's home.
 
-    `*` stands for a part of one name, `**` for any folders; a pattern that matches a folder matches all that is in it.
+    `*` stands for a part of one name, `**` for any folders; a pattern for a folder matches everything below it.
     """
 
-    rebuilt: Sequence[str] = ()  # what the agent makes again by itself
+    rebuilt: Sequence[str] = ()  # files that the agent makes again by itself
     databases: Sequence[str] = ("**/*.db", "**/*.sqlite", "**/*.sqlite3")  # copied by SQLite while the agent writes
     growing: Sequence[str] = ("**/*.jsonl",)  # files that the agent only appends to
-    texts: Sequence[str] = ()  # what it has learned, in words that a person can read
+    texts: Sequence[str] = ()  # files with its memory as text that a person can read
     messages: Messages | None = None
     recalled: Sequence[str] = ()  # texts that it puts before its model in every new conversation
     required: Sequence[str] = ()  # databases that every state has
     lasting: Sequence[str] = ()  # databases that the agent never deletes once it has them
-    acting: Sequence[str] = ()  # what makes it act by itself or for its people: schedules, hooks, tokens, settings
+    acting: Sequence[str] = ()  # files that make it act: schedules, hooks, tokens, settings

@@ -152,7 +152,7 @@ class Workload:
     secret_files: Sequence[SecretFile] = ()
     programs: Sequence[Program] = ()
     image: ImageContract | None = None  # how to run the agent from its own image, if there is one
-    reaches: Sequence[Endpoint] = ()  # what the file names, and the agent has to connect to
+    reaches: Sequence[Endpoint] = ()  # addresses in the file that the agent has to connect to
 
 
 @frozen
@@ -267,7 +267,7 @@ class Recipe(Protocol[Own]):
         """Return the mistakes that the model does not find, with locations relative to the agent."""
 
     def unready(self, agent: Own, folder: Path) -> Iterable[Mistake]:
-        """Return what `up` needs and another verb creates: a lock. Only `check` asks for it."""
+        """Return mistakes for a missing lock, which another verb creates. Only `check` asks for them."""
 
     def packages(self, agent: Own) -> Sequence[str]:
         """Return the packages that the agent needs, beside its code, by their names in Debian."""
@@ -300,7 +300,7 @@ class Recipe(Protocol[Own]):
         """Return where the state may be on a machine that Paddock did not set up."""
 
     def keeping(self, agent: Own) -> Keeping:
-        """Return what of the agent's state is worth keeping."""
+        """Return which files of the agent's state a backup keeps."""
 
     def harmless(self, agent: Own, model: str | None, ports: Mapping[str, int]) -> AgentSpec | None:
         """Return the agent as a copy that cannot act: it answers on its API, and does nothing else.

@@ -46,7 +46,7 @@ class Runtime(Protocol):
 
     @property
     def owners(self) -> Sequence[int]:
-        """The users of the machine as whom the agent listens; none if it runs as the account that supervises it."""
+        """The uids of the agent's listening sockets; none if it runs as the account that supervises it."""
 
     @property
     def container(self) -> AgentContainer | None:
@@ -75,7 +75,7 @@ class Runtime(Protocol):
         """Return the argv that installs a bundle from its archive on stdin and makes it the current one."""
 
     def back(self) -> Sequence[str]:
-        """Return the argv that makes what the agent was last verified with its configuration again."""
+        """Return the argv that restores the last verified configuration of the agent."""
 
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         """Return the argv that stops the agent with a former id and makes its parts and its state this agent's."""

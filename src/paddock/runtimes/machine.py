@@ -22,7 +22,7 @@ def start_service(unit: str) -> Sequence[str]:
 
 
 def service_log(unit: str) -> Sequence[str]:
-    """Return the argv that prints the last lines of a unit's own output, without those of systemd."""
+    """Return the argv that prints the last lines of a unit's own output, without messages of systemd."""
     return ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={unit}"]
 
 
@@ -55,7 +55,7 @@ def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[st
 
 
 def report_agents(manager: str, paths: Paths, agent: AgentId) -> Sequence[str]:
-    """Return the argv that reports all agents that are where this one is, with their states."""
+    """Return the argv that reports all agents beside this agent, with their states."""
     return script("agent/agents.sh", [manager, paths.root, paths.state_link, str(agent)])
 
 

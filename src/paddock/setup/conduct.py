@@ -35,7 +35,7 @@ class Outcome:
 
 
 def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: bool) -> Outcome:
-    """Ask everything, and return what is to be written. Nothing is written yet."""
+    """Ask all questions, and return the answers and the files to write. Nothing is written yet."""
     secrets = Vault(folder)
     secrets.require_readable()
     project = project or project_name(folder)
@@ -62,7 +62,7 @@ def _place(talk: Conversation, secrets: Vault) -> tuple[OnNode | OnHost, Sequenc
 
 
 def _shape(talk: Conversation) -> Shape | None:
-    """Return the shape, or None for the one that fits the machine best."""
+    """Return the shape, or None for the best shape of the machine."""
     given = talk.given.get(SHAPE.flag)
     if given in list(Shape):
         return Shape(given)

@@ -29,7 +29,7 @@ _PUBLIC: Final = re.compile(r"(ssh-ed25519|ecdsa-\S+|ssh-rsa) [A-Za-z0-9+/=]{20,
 
 
 def ask_host(talk: Conversation, shape: Shape | None) -> OnHost:
-    """Ask for a machine, and for the shape of the agent on it. ``shape`` is the one that the person has named."""
+    """Ask for a machine, and for the shape of the agent on it. ``shape`` is the answer of the person so far."""
     place, found = talk.ask(HOST, lambda answer: _reached(talk, answer))
     account = "as root" if found.root else f"as {found.account}, without root"
     talk.say(f"{place.address or 'This machine'} answers: {found.title}, {account}.")
@@ -51,7 +51,7 @@ def _reached(talk: Conversation, answer: str) -> tuple[OnHost, HostSurvey]:
 
 
 def _logged_in(place: OnHost) -> tuple[OnHost, HostSurvey]:
-    """Survey a machine with the first key that it accepts: one that ssh finds itself, or one of the usual files."""
+    """Survey a machine with the first key that it accepts: ssh's own choice, or a key in the usual files."""
     try:
         return _surveyed(place)
     except Unreachable as error:

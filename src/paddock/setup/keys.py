@@ -34,7 +34,7 @@ class SshKey:
 
 
 def choose_key(talk: Conversation) -> SshKey:
-    """Return a key that needs no passphrase. An existing one is told, and a new one is offered."""
+    """Return a key that needs no passphrase. An existing key is taken and printed; otherwise a new key is offered."""
     question = Question("--ssh-key", "Ssh key", "Path of an ssh key without a passphrase, or `new` to make one", _NEW)
     if question.flag not in talk.given:
         for path in (_USUAL, _OWN):

@@ -1,4 +1,4 @@
-"""Questions about a Proxmox node, most of which the node answers itself."""
+"""Questions about a Proxmox node. The node itself answers most of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def ask_node(talk: Conversation, secrets: Vault, token_id: str, *, docker: bool)
 
 
 def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tuple[OnNode, SshKey]:
-    """Ask the node what it offers, and the person what of it to use."""
+    """Read the offers of the node, and ask the person to choose."""
     with closing(connect(access.url, access.token, access.fingerprint)) as client:
         talk.tell("The node accepts the token. Asking what it offers …")
         offers = survey(client)
@@ -83,7 +83,7 @@ def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tu
 
 
 def address_of(answer: str) -> str:
-    """Return the URL of a node's API for what a person types: a host name, an address, or a URL."""
+    """Return the URL of a node's API from a typed host name, address or URL."""
     text = answer.strip().rstrip("/")
     text = text if "://" in text else f"https://{text}"
     parts = urlsplit(text)
@@ -164,7 +164,7 @@ def _token(talk: Conversation, secrets: Vault, url: str, fingerprint: str | None
 
 
 def _accepted(url: str, fingerprint: str | None, token: Secret) -> Secret:
-    """Return the token if the node accepts it, and if it may do what the lines allow."""
+    """Return the token if the node accepts it and it has the privileges that the lines grant."""
     with closing(connect(url, token, fingerprint)) as client:
         standing = who(client)
     if not standing.accepted:

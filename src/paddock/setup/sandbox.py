@@ -87,7 +87,7 @@ def _free_port() -> int:
 
 
 def _pvebox(*words: str, deadline: float = 60.0) -> process.Result:
-    """Run a command of the sandbox, which is a package of its own that Paddock does not import.
+    """Run a command of the sandbox, which is another package that Paddock does not import.
 
     Its ready line has secrets, which the mask does not know yet: the result must not be printed.
     """

@@ -37,7 +37,7 @@ class Progress:
         self._recent = deque([(clock.monotonic(), 0)], maxlen=_RECENT)  # when so many bytes had passed
 
     def __call__(self, count: int) -> None:
-        """Note that so many more bytes have passed."""
+        """Count more bytes."""
         self._done += count
         now = clock.monotonic()
         if now - self._recent[-1][0] >= self._every:
@@ -162,7 +162,7 @@ class AgentReporter:
         self._reporter.print(f"{self._prefix}{text}", "dim")
 
     def warn(self, text: str) -> None:
-        """Print a line that a person has to read. On a terminal no text of an agent can look like it."""
+        """Print an important line. On a terminal no text of an agent can look like it."""
         self._reporter.print(f"{self._prefix}{text}", "bold yellow")
 
     def journal(self, event: str, **fields: object) -> None:
@@ -171,7 +171,7 @@ class AgentReporter:
 
     @contextmanager
     def plan(self, steps: Sequence[Step], then: Sequence[Step] = ()) -> Iterator[None]:
-        """Show the steps of a plan from its start, and those of the plan after it, on a terminal."""
+        """Show the steps of a plan, and of the plan after it, on a terminal from the start."""
         screen = self._reporter.screen
         if screen is None:
             yield
@@ -187,7 +187,7 @@ class AgentReporter:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Show on a terminal, for as long as the context lasts, what the agent waits for. It is no step."""
+        """Show the reason for a wait on a terminal until the context ends. The wait is no step."""
         screen = self._reporter.screen
         if screen is None:
             yield
@@ -201,7 +201,7 @@ class AgentReporter:
                 board.end(self._agent, row, time.monotonic())
 
     def finish(self) -> None:
-        """End what is shown of the agent. The lines about its steps stay."""
+        """Remove the agent from the frame. The lines about its steps stay."""
         screen = self._reporter.screen
         if screen is None:
             return
@@ -277,12 +277,12 @@ class AgentReporter:
                     screen.print(f"  ✗ {told}", "red")
 
     def output(self, text: str) -> None:
-        """Show the newest line of what the step that runs prints. A log does not get it."""
+        """Show the newest output line of the running step on a terminal, but not in a log."""
         if self._shown and self._reporter.screen:
             self._shown.show(text)
 
     def progress(self, total: Callable[[], int | None]) -> Progress:
-        """Return a function that gets numbers of bytes and shows their sum beside the step that runs.
+        """Return a function that adds up numbers of bytes and shows the sum beside the running step.
 
         The total may become known later. Until then only the sum is shown.
         """

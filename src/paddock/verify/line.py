@@ -1,4 +1,4 @@
-"""What is verified and what came out: the expected condition of an agent, and lines with their evidence."""
+"""The subject and the result of a verification: the expected condition of an agent, and lines with evidence."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def memory(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> I
 
 
 def _uid(subject: Subject, facts: Mapping[str, Any]) -> int | None:
-    """Return the uid of the agent on its machine; without an account of its own, that of the user who verifies."""
+    """Return the uid of the agent on its machine; without its own account, the uid of the user who verifies."""
     if Isolation.ACCOUNT not in subject.confined:
         return int(facts["uid"])
     uid = facts["inside"].get("found", {}).get("uid")

@@ -42,7 +42,7 @@ def _runs(found: Any) -> Verdict:
 
 
 def refusals(hermes: str, refused: Sequence[Sequence[str]]) -> Check:
-    """Check that commands which the agent may not use are refused; a command that is not refused prints its help."""
+    """Check that forbidden commands are refused. A command that is not refused prints its help."""
     script = """hermes=$1; shift
 for words; do
     "$hermes" $words --help 2>&1 | grep -q "managed by paddock" || echo "$words"
@@ -86,7 +86,7 @@ def _pinned(done: Mapping[str, Any], scope: str) -> Verdict:
 
 
 def version(url: str, wanted: str) -> Check:
-    """Check that an image brings the version that the file names. Hermes says it when it is asked for its health."""
+    """Check that an image brings the version that the file names. The answer about Hermes' health has it."""
     hint = "write the version that the image has, or an image of this version, then run `paddock up`"
     request = Request("GET", f"{url}/health", seconds=3)
     return Check("version", request, lambda answer: _version(answer, wanted), hint, quick=True)
@@ -323,7 +323,7 @@ def _webhook(url: str, route: str) -> Check:
     )
 
 
-# Hermes' lines in logs/agent.log (tools/mcp_tool.py). Nothing else tells whether a server is connected.
+# Hermes' lines in logs/agent.log (tools/mcp_tool.py). Nothing else shows whether a server is connected.
 _REGISTERED: Final = re.compile(r"MCP server '([^']+)' \(\w+\): registered (\d+) tool\(s\): ?(.*)")
 # Hermes does not say whether this succeeded; it does say if it failed.
 _TRIED_AGAIN: Final = re.compile(r"MCP server '([^']+)': attempting revival")
@@ -337,7 +337,7 @@ _MOST_TOOLS: Final = 20  # names in the evidence
 
 
 def of_mcp_servers(agent: HermesSpec, name: str, hermes_home: str) -> Iterator[Check]:
-    """Yield a check for each enabled server: what the agent's log says since its process was started."""
+    """Yield a check of the agent's log, since its process was started, for each enabled server."""
     log = LogLines(f"{hermes_home}/logs/agent.log", _WORDS)
     for server, given in servers(agent).items():
         if enabled(given):
@@ -360,7 +360,7 @@ def _mcp_connected(server: str, found: Mapping[str, Any]) -> Verdict:
 
 
 def _said(line: str, server: str) -> Verdict | None:
-    """Return what a line of the log says about a server. The agent's account can write such lines too."""
+    """Return the verdict of one log line on a server. The agent's account can write such lines too."""
     if (registered := _REGISTERED.search(line)) and registered[1] == server:
         return _tools(int(registered[2]), [tool for tool in registered[3].split(", ") if tool])
     if (tried := _TRIED_AGAIN.search(line)) and tried[1] == server:

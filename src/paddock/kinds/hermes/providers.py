@@ -160,7 +160,7 @@ def extras(agent: HermesSpec) -> Iterator[str]:
 
 
 def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Yield the providers that Hermes does not know, or that it would use in another way than the settings say."""
+    """Yield providers that Hermes does not know, or would use differently from the settings."""
     found = versions.version_of(agent)
     names = own_names(settings)
     for location, part in _parts(settings):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paddock.kinds.hermes.api import HermesConversation
     from paddock.kinds.workload import Paths, Probes, Workload
 
-# The program with which its tools control a browser: a binary from an npm package, which needs no Node.
+# Its tools control a browser with this program: a binary from an npm package, which needs no Node.
 _BROWSER: Final = Tool(
     "agent-browser",
     version="0.41.0",

@@ -93,7 +93,7 @@ class NtfySpec(Model):
 
 
 class RouteSpec(Model):
-    """A path of the webhook: what a signed message makes the agent do."""
+    """A path of the webhook, and the task that a signed message to it starts."""
 
     secret_env: VariableName | None = Field(
         None, description="name, under secrets, of the secret that signs its messages; without it WEBHOOK_SECRET"

@@ -162,7 +162,7 @@ def _official_image(agent: HermesSpec, paths: Paths, drain_seconds: int) -> Imag
         environment={
             # Otherwise Hermes writes files in its own home only.
             "HERMES_WRITE_SAFE_ROOT": ":".join((state, paths.home, *mounts, *volumes)),
-            # Otherwise its process 1 kills all others 3 seconds after it was told to stop.
+            # Otherwise its process 1 kills all others 3 seconds after the request to stop.
             "S6_KILL_GRACETIME": str((drain_seconds + 15) * 1000),
             # Otherwise each start rewrites config.yaml, which is locked afterwards, and leaves a copy of it.
             **({"HERMES_SKIP_CONFIG_MIGRATION": "1"} if agent.managed is Managed.STRICT else {}),

@@ -174,11 +174,11 @@ class AgentContainer:
 
     def tree(self, tree: CodeTree) -> str:
         """Return the name of a code tree built for this container."""
-        # The tree is built with the interpreter of the image, so each image needs a tree of its own.
+        # The tree is built with the interpreter of the image, so each image needs its own tree.
         return f"{tree.id}-{digest([self.image.name])[:8]}"
 
     def base(self, pythons: Sequence[str]) -> Sequence[str]:
-        """Return the argv that reports the image to run: the base, or one made from it that has one of the Pythons."""
+        """Return the argv that reports the image to run: the base, or an image made from it with one of the Pythons."""
         names = {"ENGINE": self.engine.program, "IMAGE": self.image.name, "CONTAINER": self.name, "AGENT": self.agent}
         argv = script("image/base.sh", [text("code/python.sh"), *pythons])
         return ["env", *(f"{name}={value}" for name, value in names.items()), *argv]
@@ -188,7 +188,7 @@ class AgentContainer:
         return Throwaway(machine, self.engine.program, image, self.units.paths.code.rpartition("/")[0])
 
     def trial(self, machine: Guest, image: str, workload: Workload) -> None:
-        """Try in a throwaway container of an image that it has the agent's code, or that the code can run in it."""
+        """Try in a throwaway container that the image has the agent's code, or can run it."""
         if self.brings_code:
             absent = f"paddock: {self.image.name} has no {self.spec.kind} in it; write base: for a distribution"
             proof = shlex.join(self.contract(workload).proof)

@@ -189,7 +189,7 @@ class Engine(Runtime):
 
 
 def _as_root(name: str) -> str:
-    """Return the program of the agent that runs one of the distribution as root of the container."""
+    """Return the agent's program that runs an installer of the distribution as root of the container."""
     return f'#!/bin/sh\nexec sudo -- /usr/bin/{name} "$@"\n'
 
 
@@ -200,7 +200,7 @@ def _main(contract: ImageContract) -> str:
 
 
 def _program(process: Process, directories: Sequence[str]) -> str:
-    """Return the script that starts a process as the agent's account, which makes the directories first."""
+    """Return the script that makes the directories and starts a process, as the agent's account."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
     path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
     made = f"mkdir -p -- {shlex.join(directories)}\n" if directories else ""

@@ -25,7 +25,7 @@ _NIXOS_PATH: Final = "/run/wrappers/bin:/run/current-system/sw/bin"
 
 @frozen
 class Systemd(Runtime):
-    """The runtime ``systemd``: that of the machine, or with ``home`` that of an account without root."""
+    """The runtime ``systemd``: the machine's systemd, or with ``home`` the systemd of an account without root."""
 
     agent: AgentId
     spec: AgentSpec
@@ -63,12 +63,12 @@ class Systemd(Runtime):
 
     @property
     def path(self) -> str:
-        """The directories of the machine's programs. An account's systemd may be that of NixOS."""
+        """The directories of the machine's programs. An account's systemd may be from NixOS."""
         return f"{_PATH}:{_NIXOS_PATH}" if self.home else _PATH
 
     @property
     def search(self) -> str:
-        """The line of a unit with which systemd and the unit find programs; empty where systemd knows the directories.
+        """The line of a unit with the directories of programs; empty where systemd knows them.
 
         The systemd of NixOS looks for programs only among its own.
         """
