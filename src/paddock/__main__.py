@@ -26,14 +26,14 @@ def start_fast() -> None:
 
 
 def _collect_seldom() -> None:
-    """Spend less time on looking for garbage: most of what a run creates, it needs until its end."""
+    """Collect garbage less often: a run needs most of its objects until its end."""
     gc.set_threshold(100_000)
     # Python looks through all objects when it ends. It leaves out frozen ones.
     atexit.register(gc.freeze)
 
 
 def _import_less() -> None:
-    """Leave out parts of libraries that Paddock does not use, and that are slow to import."""
+    """Leave out unused parts of libraries that are slow to import."""
     # Pydantic looks for plugins in the metadata of all installed packages. They would run beside Paddock's secrets.
     plugins = ModuleType("pydantic.plugin._loader")
     plugins.get_plugins = lambda: ()  # type: ignore[attr-defined]

@@ -92,7 +92,7 @@ class Stage:
     environment: Mapping[str, str] = field(repr=False)
 
     def paddock(self, *words: str, says: str = "") -> str:
-        """Say what comes, show and run a paddock command in the folder, and return its output. Exit if it fails."""
+        """Announce, show and run a paddock command in the folder, and return its output. Exit if it fails."""
         print(f"\n{says}" if says else "")
         print(f"$ paddock {' '.join(_shown(word) for word in words)}", flush=True)
         command = [sys.executable, "-m", "paddock", *words]
@@ -164,7 +164,7 @@ To remove it:
 
 
 def _try(commands: Mapping[str, str], *, here: bool = False) -> str:
-    """Return three commands to try, each with what it does. With `here`, they work in the current directory."""
+    """Return three commands to try, each with its purpose. With `here`, they work in the current directory."""
     program = shlex.quote(os.path.relpath(Path(sys.executable).with_name("paddock"))) if here else "paddock"
     shown = [f"  # {what}\n  {command.replace('paddock ', f'{program} ', 1)}" for command, what in commands.items()]
     return "\n".join(["Three things to try:", *shown])

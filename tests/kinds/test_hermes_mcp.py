@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 
 from paddock.kinds import agent_from
 from paddock.kinds.files import dump
-from paddock.kinds.hermes import checks, mcp, programs, settings
+from paddock.kinds.hermes import checks, mcp, settings
 from paddock.kinds.hermes.recipe import Hermes
 from paddock.kinds.hermes.spec import HermesSpec, McpServerSpec
 from paddock.kinds.workload import Paths
@@ -147,7 +147,7 @@ def test_variables_in_every_text_of_a_server_have_to_exist() -> None:
     ],
 )
 def test_node_and_uv_are_brought_for_the_servers_that_need_them(keys: dict[str, Any], wanted: list[str]) -> None:
-    assert programs.wanted(agent(**keys)) == wanted
+    assert mcp.wanted_programs(agent(**keys)) == wanted
     found = Hermes().workload(agent(**keys), PATHS, "/code/tree")
     commands = {"node": ["node", "npm", "npx"], "uv": ["uv", "uvx"]}
     names = {each.path for each in found.files if each.path.startswith("bin/")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paddock.base.errors import BadInput
-from paddock.setup.questions import Choice, Question, Stopped, as_it_is
+from paddock.setup.questions import Choice, Question, Stopped
 from setup.scripted import conversation
 
 COLOUR = Question("--colour", "Colour", "Which colour?", "red", [Choice("red", "warm"), Choice("blue")])
@@ -21,14 +21,14 @@ def short(answer: str) -> str:
 
 def test_a_flag_answers_without_a_question() -> None:
     talk, script = conversation([], {"--colour": "blue"})
-    assert talk.ask(COLOUR, as_it_is) == "blue"
+    assert talk.ask(COLOUR, str) == "blue"
     assert (talk.asked, script.transcript) == (0, "")
 
 
 @pytest.mark.parametrize(("typed", "taken"), [("", "red"), ("2", "blue"), ("blue", "blue")])
 def test_a_choice_is_made_by_number_by_name_or_by_default(typed: str, taken: str) -> None:
     talk, script = conversation([typed])
-    assert talk.ask(COLOUR, as_it_is) == taken
+    assert talk.ask(COLOUR, str) == taken
     assert script.transcript == f"\nWhich colour?\n  1  red   warm\n  2  blue\nNumber or name [red]: {typed}\n"
 
 
@@ -50,38 +50,38 @@ def test_a_wrong_flag_is_an_error_that_names_it() -> None:
             talk.ask(NAME, short)
         assert caught.value.hint == "use five letters"
         with pytest.raises(BadInput, match="--colour: green is not one of red, blue"):
-            talk.ask(COLOUR, as_it_is)
+            talk.ask(COLOUR, str)
 
 
 def test_without_a_terminal_a_default_is_taken_and_told() -> None:
     talk, script = conversation(None)
-    assert talk.ask(COLOUR, as_it_is) == "red"
+    assert talk.ask(COLOUR, str) == "red"
     assert script.transcript == "Colour: red (by default; --colour chooses another)\n"
 
 
 def test_without_a_terminal_a_missing_answer_is_an_error_that_names_the_flag() -> None:
     talk, _ = conversation(None)
     with pytest.raises(BadInput, match="the name of the agent is missing: give it with --name"):
-        talk.ask(NAME, as_it_is)
+        talk.ask(NAME, str)
 
 
 def test_a_single_choice_is_told_and_not_asked() -> None:
     talk, script = conversation([])
     only = Question("--node", "Node", "Which node?", "pve", [Choice("pve")])
-    assert talk.choose(only, as_it_is) == "pve"
+    assert talk.choose(only, str) == "pve"
     assert (talk.asked, script.transcript) == (0, "Node: pve (the only one)\n")
 
 
 def test_a_secret_is_not_shown() -> None:
     talk, script = conversation(["hunter2"])
-    assert talk.ask(SECRET, as_it_is) == "hunter2"
+    assert talk.ask(SECRET, str) == "hunter2"
     assert "hunter2" not in script.transcript
 
 
 def test_the_end_of_the_input_stops_the_conversation() -> None:
     talk, _ = conversation([])
     with pytest.raises(Stopped, match="nothing was written"):
-        talk.ask(NAME, as_it_is)
+        talk.ask(NAME, str)
 
 
 def test_sentences_fit_a_narrow_terminal_and_keep_their_words() -> None:

@@ -1,4 +1,4 @@
-"""What a destination keeps and tells: backups, their drills, and what was seen of them at one moment."""
+"""Destinations of backups: the backups in them, the last drill, and an observation of both."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class NotProven(PaddockError):
 
 @frozen
 class Proof:
-    """What somebody has signed about a backup."""
+    """The signed statement about a backup."""
 
     by: str
     manifest: str  # its SHA-256, and with it every file of the backup
@@ -89,7 +89,7 @@ class Backup:
 
     @property
     def replaced(self) -> bool:
-        """Whether it has a state that a person wanted to leave. It is used only if it is named."""
+        """Whether its state was replaced on purpose. Such a backup is used only if a person names it."""
         return self.about.get("purpose") == REPLACED
 
 
@@ -99,47 +99,36 @@ class Backups(Protocol):
     @property
     def shown(self) -> str:
         """The destination, for messages."""
-        ...
 
     def check(self) -> None:
         """Raise unless a backup can be written now and read again later."""
-        ...
 
     def backups(self) -> Sequence[Backup]:
         """Return all complete backups, the oldest first."""
-        ...
 
     def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
         """Open a backup for reading: the state as a stream."""
-        ...
 
     def remove(self, backups: Sequence[Backup]) -> None:
         """Delete backups. What interrupted backups have left may be deleted too."""
-        ...
 
     def doubts(self, backup: Backup) -> Sequence[str]:
         """Return why a backup may be somebody else's, beside the question who signed it."""
-        ...
 
     def proven(self, backup: Backup) -> Backup:
         """Return a backup with the proof of who made it, if backups are signed. Raise ``NotProven`` without a proof."""
-        ...
 
     def signer(self, backup: Backup) -> str:
-        """Return what a list shows about the signature of a backup."""
-        ...
+        """Return the text about the signature of a backup, for a list."""
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
-        """Return what the agent had learned at the time of a backup, or None if that was not kept."""
-        ...
+        """Return the texts of the agent's memory at the time of a backup, or None if they were not kept."""
 
     def note_drill(self, drill: Drill) -> None:
-        """Keep the record of a drill, in the place of the one before."""
-        ...
+        """Keep the record of a drill, and drop the earlier record."""
 
     def last_drill(self) -> Drill | None:
         """Return the record of the last drill."""
-        ...
 
 
 class Destination(Backups, Protocol):
@@ -147,7 +136,6 @@ class Destination(Backups, Protocol):
 
     def save(self, stream: Verified, made: datetime) -> Backup:
         """Read a stream to its end and keep it, and its texts. Raise if it is not complete; then nothing is kept."""
-        ...
 
 
 def name_at(made: datetime) -> str:

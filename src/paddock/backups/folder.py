@@ -18,7 +18,7 @@ from typing import IO, Any, Final, cast
 from paddock.backups.contract import LONGEST as LONGEST_DRILL
 from paddock.backups.contract import UNFINISHED, Backup, Drill, NotProven, name_at, time_of
 from paddock.backups.history import from_json, hash_of
-from paddock.backups.sealing import opened, seal
+from paddock.backups.sealing import opened, recipient, seal
 from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
 from paddock.backups.signing import Signatures, judged, proof_of, statement
 from paddock.backups.verified import Verified
@@ -45,7 +45,7 @@ _DESCRIBED: Final[Mapping[str, type | UnionType]] = {
 class FolderDestination:
     """The folder with the backups of one agent.
 
-    A backup NAME is the archive NAME.tar.zst or NAME.tar.zst.age, and NAME.json, which says what is in it. NAME.json is
+    A backup NAME is the archive NAME.tar.zst or NAME.tar.zst.age, and NAME.json, which describes it. NAME.json is
     written last: without it a backup is not complete. NAME.json.sig is a signature of NAME.json.
     """
 
@@ -65,17 +65,14 @@ class FolderDestination:
             raise BadInput(f"backups cannot be kept in {self.folder}: {error.strerror}") from None
         if not os.access(self.folder, os.W_OK | os.X_OK):
             raise BadInput(f"backups cannot be kept in {self.folder}: this account may not write there")
-        self._expect_own_folder()
+        # Another account could replace a backup, or put a file in its place.
+        if found := self._others(self._owner_of_new_files()):
+            why, hint = found
+            raise BadInput(f"backups cannot be kept in {self.folder}: {why}", hint=hint)
         if self.recipients:
             self._expect_own_identity()
         if self.signatures:
             self.signatures.expect_own(clock.now())
-
-    def _expect_own_folder(self) -> None:
-        """Refuse a folder in which another account can replace a backup, or put a file in its place."""
-        if found := self._others(self._owner_of_new_files()):
-            why, hint = found
-            raise BadInput(f"backups cannot be kept in {self.folder}: {why}", hint=hint)
 
     def doubts(self, backup: Backup) -> Sequence[str]:
         found = self._others(os.geteuid()) if self.folder.is_dir() else None
@@ -94,7 +91,7 @@ class FolderDestination:
             if about.st_uid not in trusted:
                 hint = f"name a folder of this account in backup.to, or: chown {os.geteuid()} {name}"
                 return f"{where} belongs to another account (uid {about.st_uid})", hint
-            # Others cannot replace what is in a sticky folder, but can add to it.
+            # Others cannot replace files in a sticky folder, but can add files to it.
             if about.st_mode & stat.S_IWOTH and not (about.st_mode & stat.S_ISVTX and each != folder):
                 return f"other accounts can write to {where}", f"chmod o-w {name}"
         return None
@@ -109,10 +106,8 @@ class FolderDestination:
             Path(path).unlink()
 
     def _expect_own_identity(self) -> None:
-        """Encrypt and decrypt something: that a backup cannot be read is noticed now, and not when it is needed."""
+        """Encrypt and decrypt a sample, so that a missing identity is noticed before a backup is needed."""
         from pyrage import DecryptError, decrypt, encrypt
-
-        from paddock.backups.sealing import recipient
 
         origin, keys = identities(self.folder, None)
         try:
@@ -134,7 +129,10 @@ class FolderDestination:
             for path in self._files_of(name):
                 path.unlink(missing_ok=True)
             if is_full(error):
-                raise _full(self.folder) from None
+                hint = (
+                    "free some space there; `paddock backup prune` removes the backups that `backup.keep` does not keep"
+                )
+                raise DiskFull(f"there is no room for a backup in {self.folder}", hint=hint) from None
             raise
 
     def _save(self, stream: Verified, made: datetime, name: str, archive: Path) -> Backup:
@@ -149,20 +147,19 @@ class FolderDestination:
         partial.replace(archive)
         texts = stream.texts()
         if texts:
-            self._write_texts(name, texts)
+            sealed = BytesIO()
+            seal(BytesIO(json.dumps(texts).encode()), sealed, self.recipients)
+            write_private(self._texts_of(name, encrypted=bool(self.recipients)), sealed.getvalue())
         about = statement(manifest, name, stream.manifest_hash(), hash_of(texts))
         about |= {"length": stream.length, "size": size}
         description, content = self.folder / f"{name}.json", json.dumps(about, indent=1).encode()
-        if signs := self._signs:
+        signs = self.signatures if self.signatures and self.signatures.key else None
+        if signs:
             write_private(self._signature_of(name), signs.sign(content))
         write_private(description, content)
         for path in (description, self.folder):
             _sync(path)
         return Backup(name, made, size, about, encrypted=bool(self.recipients), signed=signs is not None)
-
-    @property
-    def _signs(self) -> Signatures | None:
-        return self.signatures if self.signatures and self.signatures.key else None
 
     def _signature_of(self, name: str) -> Path:
         return self.folder / f"{name}.json.sig"
@@ -172,13 +169,8 @@ class FolderDestination:
         found = [*self.folder.glob(f"{name}.*"), *self.folder.glob(f".{name}.*")]
         return sorted(found, key=lambda path: path.suffix != ".json")
 
-    def _write_texts(self, name: str, texts: Mapping[str, str]) -> None:
-        sealed = BytesIO()
-        seal(BytesIO(json.dumps(texts).encode()), sealed, self.recipients)
-        write_private(self._texts_of(name), sealed.getvalue())
-
-    def _texts_of(self, name: str) -> Path:
-        return self.folder / f"{name}.texts.json.zst{'.age' if self.recipients else ''}"
+    def _texts_of(self, name: str, *, encrypted: bool) -> Path:
+        return self.folder / f"{name}.texts.json.zst{'.age' if encrypted else ''}"
 
     def backups(self) -> list[Backup]:
         return judged([*self._listed()], encrypts=bool(self.recipients), verifies=self.signatures is not None)
@@ -253,7 +245,7 @@ class FolderDestination:
         return {name for name, when in made.items() if when and now - when > UNFINISHED}
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
-        path = self.folder / f"{backup.name}.texts.json.zst{'.age' if backup.encrypted else ''}"
+        path = self._texts_of(backup.name, encrypted=backup.encrypted)
         if not path.exists():
             return None
         with opened(path, encrypted=backup.encrypted, window=_TEXTS_WINDOW) as stream:
@@ -277,10 +269,3 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _full(folder: Path) -> DiskFull:
-    return DiskFull(
-        f"there is no room for a backup in {folder}",
-        hint="free some space there; `paddock backup prune` removes the backups that `backup.keep` does not keep",
-    )

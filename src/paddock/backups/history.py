@@ -1,4 +1,4 @@
-"""The texts of an agent beside its backups, and what it has learned between two of them."""
+"""The texts of an agent beside its backups, and the changes between two of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def changes(before: Texts, after: Texts) -> Iterator[Change]:
 
 
 def difference(path: str, before: Texts, after: Texts, names: tuple[str, str]) -> str:
-    """Return a unified diff of one text, safe to print; ``names`` are those of the two backups."""
+    """Return a unified diff of one text, safe to print; ``names`` are the names of the two backups."""
     old, new = _lines(before.get(path)), _lines(after.get(path))
     shown = one_line(path, 500)
     heads = [f"{shown} ({name})" for name in names]
@@ -59,7 +59,7 @@ def difference(path: str, before: Texts, after: Texts, names: tuple[str, str]) -
 
 
 def _lines(text: str | None) -> list[str]:
-    """Return the lines of a text. Only a line feed ends a line, so that no other character can hide a part of one."""
+    """Return the lines of a text. Only a line feed ends a line, so that no other character can hide a part of it."""
     return text.removesuffix("\n").split("\n") if text else []
 
 

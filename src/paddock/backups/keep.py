@@ -11,10 +11,6 @@ from paddock.file.models.backup import KeepSpec
 Period = Callable[[datetime], tuple[int, ...]]
 
 
-def _week(made: datetime) -> tuple[int, ...]:
-    return made.isocalendar()[:2]
-
-
 def kept(backups: Sequence[Backup], keep: KeepSpec) -> dict[str, list[str]]:
     """Return the names of the backups to keep, each with the reasons. Without any rule all are kept.
 
@@ -33,7 +29,7 @@ def kept(backups: Sequence[Backup], keep: KeepSpec) -> dict[str, list[str]]:
         reasons.setdefault(each.name, []).append("last")
     periods: Sequence[tuple[str, int, Period]] = (
         ("daily", keep.daily, lambda made: (made.year, made.month, made.day)),
-        ("weekly", keep.weekly, _week),
+        ("weekly", keep.weekly, lambda made: made.isocalendar()[:2]),
         ("monthly", keep.monthly, lambda made: (made.year, made.month)),
         ("yearly", keep.yearly, lambda made: (made.year,)),
     )

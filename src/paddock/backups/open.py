@@ -7,6 +7,8 @@ from pathlib import Path
 
 from paddock.backups.contract import Destination
 from paddock.backups.folder import FolderDestination
+from paddock.backups.repository import Repository
+from paddock.backups.restic import ResticDestination
 from paddock.backups.signing import Signatures
 from paddock.file.agent_id import AgentId
 from paddock.file.models.backup import BackupSpec
@@ -23,9 +25,6 @@ def destination_for(
     if spec.to.folder is not None:
         kept = folder / spec.to.folder.expanduser() / str(agent)
         return FolderDestination(kept, spec.recipients, signatures, beside=folder)
-    from paddock.backups.repository import Repository
-    from paddock.backups.restic import ResticDestination
-
     assert spec.to.restic is not None  # noqa: S101 - exactly one of them is set
     return ResticDestination(Repository(spec.to.restic, folder, until), agent, say, signatures)
 

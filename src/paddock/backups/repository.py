@@ -67,16 +67,13 @@ class Repository:
     @contextmanager
     def piped(self, *arguments: str) -> Iterator[Pipes]:
         """Start restic for a stream. If it runs at the end of the context, it is ended: nothing is saved then."""
-        with (
-            _installed(),
-            process.piped(
-                ["restic", "--quiet", *arguments], env=self._environment, grace=_GRACE, deadline=self._seconds_left
-            ) as pipes,
-        ):
+        argv = ["restic", "--quiet", *arguments]
+        left = None if self.until is None else max(self.until - time.monotonic(), 0)
+        with _installed(), process.piped(argv, env=self._environment, grace=_GRACE, deadline=left) as pipes:
             yield pipes
 
     def output(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        """Run restic to its end and return what it printed."""
+        """Run restic to its end and return its output."""
         with self.piped(*arguments) as pipes:
             try:
                 pipes.sink.write(stdin)
@@ -95,10 +92,6 @@ class Repository:
             raise PaddockError(f"{self.shown} did not answer in time") from None
         if not result.ok:
             raise self._failure(result)
-
-    @property
-    def _seconds_left(self) -> float | None:
-        return None if self.until is None else max(self.until - time.monotonic(), 0)
 
     def _failure(self, result: Result) -> PaddockError:
         return failure(self.shown, result.code, without_password(result.err))
@@ -202,7 +195,7 @@ def _locked(repository: str, said: str) -> PaddockError:
 
 
 def _reason(said: str) -> str:
-    """Return the line that says why: what ssh says about the connection, or else restic's last word."""
+    """Return the line with the reason: the error of ssh about the connection, or else the last line of restic."""
     lines = [line.strip() for line in said.replace("\x1b[2K", "").split("\n") if line.strip()]
     by_ssh = [line.removeprefix("subprocess ssh: ") for line in lines if line.startswith("subprocess ssh: ")]
     fatal = [line.removeprefix("Fatal: ") for line in lines if line.startswith("Fatal: ")]

@@ -16,6 +16,7 @@ from paddock.backups.contract import LONGEST as LONGEST_DRILL
 from paddock.backups.contract import UNFINISHED, Backup, Drill, NotProven, name_at, time_of
 from paddock.backups.history import from_json, hash_of, within
 from paddock.backups.repository import NoRepository, Repository
+from paddock.backups.sealing import Read
 from paddock.backups.signing import LONGEST as LONGEST_SIGNATURE
 from paddock.backups.signing import Signatures, judged, proof_of, statement
 from paddock.backups.verified import Incomplete, Verified
@@ -60,7 +61,7 @@ class _Snapshot:
 
 @frozen
 class _Pair:
-    """A complete backup: the archive, and the snapshot that says that the archive is complete."""
+    """A complete backup: the archive, and the snapshot that marks it as complete."""
 
     archive: _Snapshot
     mark: _Snapshot
@@ -72,7 +73,7 @@ class ResticDestination:
 
     restic saves whatever comes before the end of its input, also if the sender was killed. So a backup is two
     snapshots. The first one is AGENT.tar, the plain stream. After its end was read back from the repository, the second
-    one is made: AGENT.json, with the tag `complete` and the id of the first. Tags tell what a list shows. A tag on the
+    one is made: AGENT.json, with the tag `complete` and the id of the first. A list shows its tags. A tag on the
     first snapshot itself would need an exclusive lock, which fails while any other backup to the repository runs.
     """
 
@@ -125,7 +126,7 @@ class ResticDestination:
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
-        """Raise an error in words if what restic printed is not what restic prints."""
+        """Turn an unexpected form of restic's output into an error for people."""
         try:
             yield
         except (ValueError, LookupError, TypeError, AttributeError):
@@ -208,11 +209,18 @@ class ResticDestination:
     @contextmanager
     def _dumped(self, snapshot: str, path: str) -> Iterator[IO[bytes]]:
         with self.repository.piped("dump", snapshot, path) as restic:
-            yield io.BufferedReader(_Worded(self.repository, restic), BLOCK)
+
+            def read(size: int) -> bytes:
+                data = restic.source.read(size)
+                if not data:
+                    self.repository.end(restic)  # a failure of restic becomes an error in words
+                return data
+
+            yield io.BufferedReader(Read(read), BLOCK)
 
     @contextmanager
     def _beside(self, backup: Backup) -> Iterator[IO[bytes]]:
-        """Open what is kept beside a backup: its texts, and what was signed."""
+        """Open the record beside a backup: its texts, and the signed statement."""
         # Each call of restic takes about a second, so a backup from a list is not looked for again.
         mark = backup.texts_in or self._pair(backup).mark.id
         # It is not valid JSON if Paddock was killed while it sent it. The archive is complete all the same.
@@ -268,24 +276,6 @@ class ResticDestination:
         self.repository.output(*(["forget", "--prune", *ids] if ids else ["prune"]))
 
 
-class _Worded(io.RawIOBase):
-    """Reads what restic prints. At its end a failure of restic becomes an error in words."""
-
-    def __init__(self, repository: Repository, restic: Pipes) -> None:
-        self._repository = repository
-        self._restic = restic
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._restic.source.read(len(buffer))
-        if not data:
-            self._repository.end(self._restic)
-        buffer[: len(data)] = data
-        return len(data)
-
-
 def _pairs(snapshots: Sequence[_Snapshot]) -> dict[str, _Pair]:
     """Return the complete backups by name."""
     archives = {each.original: each for each in snapshots if each.original} | {each.id: each for each in snapshots}
@@ -304,7 +294,7 @@ def _drills(snapshots: Sequence[_Snapshot]) -> list[_Snapshot]:
 
 
 def _tags(about: Json) -> list[str]:
-    """Return what a list shows of a backup."""
+    """Return the tags of a backup, which a list shows."""
     found = {key: str(about.get(key) or "") for key in (*_NUMBERS, *_WORDS)}
     return [f"{key}={value}" for key, value in found.items() if _SHORT.fullmatch(value)]
 

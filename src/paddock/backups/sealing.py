@@ -6,8 +6,8 @@ import io
 import os
 import stat
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -52,11 +52,18 @@ def opened(path: Path, *, encrypted: bool, window: int = 0) -> Iterator[IO[bytes
     """
     import zstandard
 
-    with _file(path) as file, _decrypted(path, file) if encrypted else _as_is(file) as compressed:
+    with _file(path) as file, _decrypted(path, file) if encrypted else nullcontext(file) as compressed:
         unpacking = zstandard.ZstdDecompressor(max_window_size=window)
         reader: Any = unpacking.stream_reader(compressed, read_size=_BLOCK)
+
+        def read(size: int) -> bytes:
+            try:
+                return bytes(reader.read(size))
+            except zstandard.ZstdError as error:
+                raise CannotOpen(f"{path} is damaged: {error}") from None
+
         try:
-            yield io.BufferedReader(_Worded(reader, path), _BLOCK)
+            yield io.BufferedReader(Read(read), _BLOCK)
         finally:
             reader.close()
 
@@ -68,11 +75,6 @@ def _file(path: Path) -> IO[bytes]:
         os.close(descriptor)
         raise CannotOpen(f"{path} is not a file")
     return os.fdopen(descriptor, "rb")
-
-
-@contextmanager
-def _as_is(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    yield file
 
 
 @contextmanager
@@ -106,23 +108,17 @@ def _decrypted(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
                 raise CannotOpen(f"{path} cannot be decrypted with {origin}: {failed[0]}")
 
 
-class _Worded(io.RawIOBase):
-    """Reads a decompressor, with its errors in words."""
+class Read(io.RawIOBase):
+    """A stream whose bytes come from a function, which gets the largest number to return."""
 
-    def __init__(self, source: Any, path: Path) -> None:
-        self._source = source
-        self._path = path
+    def __init__(self, some: Callable[[int], bytes]) -> None:
+        self._some = some
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        import zstandard
-
-        try:
-            data = self._source.read(len(buffer))
-        except zstandard.ZstdError as error:
-            raise CannotOpen(f"{self._path} is damaged: {error}") from None
+        data = self._some(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 

@@ -1,4 +1,4 @@
-"""Who made a backup: what is said about it is signed with an ssh key, and only backups that count are used."""
+"""Signatures of backups: a statement about each is signed with an ssh key, and only trusted backups are used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Signatures:
     key: Path | None = None  # a private key without a passphrase, or one that the ssh-agent has
 
     def expect_own(self, now: datetime) -> None:
-        """Sign something and verify it: that a signature does not count is noticed now, and not when it is needed."""
+        """Sign and verify a sample, so that a wrong key is noticed before a backup is needed."""
         if self.key is None:
             return
         try:
@@ -55,7 +55,7 @@ class Signatures:
         return done.out.encode()
 
     def signer(self, content: bytes, signature: bytes, at: datetime) -> str:
-        """Return who signed it, by a key that was allowed at that time. Raise if nobody of these did."""
+        """Return the name of the signer, whose key was allowed at that time. Raise if there is none."""
         if not self.allowed.is_file():
             raise NotProven(f"{self.allowed}, which says whose signatures count, is not a file here")
         time = f"-Overify-time={at.astimezone():%Y%m%d%H%M%S}"  # in the time zone of this machine
@@ -84,12 +84,12 @@ def _reason(done: Result) -> str:
 
 
 def statement(manifest: Json, name: str, manifest_hash: str, texts_hash: str) -> Json:
-    """Return what is said about a backup: whose it is, and hashes that stand for everything in it."""
+    """Return the statement about a backup: its agent, and hashes of everything in it."""
     return {**described(manifest), "backup": name, "manifest": manifest_hash, "texts": texts_hash}
 
 
 def proof_of(backup: Backup, content: bytes, by: str) -> Backup:
-    """Return a backup with what was signed about it. Raise if that is about another backup."""
+    """Return a backup with its signed statement. Raise if the statement is about another backup."""
     try:
         said = bounded.parsed(content)
         proof = Proof(by, str(said["manifest"]), str(said["texts"]))

@@ -23,7 +23,7 @@ class Incomplete(PaddockError):
 
 
 class Verified(io.RawIOBase):
-    """Reads a stream, and verifies in a thread what was read. It also takes the texts out of it."""
+    """Reads a stream, and verifies it in a thread. It also collects the texts in it."""
 
     def __init__(self, source: IO[bytes], texts: re.Pattern[str], progress: Callable[[int], None]) -> None:
         self._source = source
@@ -110,7 +110,7 @@ class _Passed:
             self._queue.put(b"")
 
     def read(self, size: int) -> bytes:
-        """Read so many bytes, or fewer at the end."""
+        """Read this number of bytes, or fewer at the end."""
         found: list[memoryview] = []
         while size and (self._data or self._next()):
             found.append(self._data[:size])

@@ -1,4 +1,4 @@
-"""Read what others have written. A machine, an archive, a repository or a model decides what it sends, not how much."""
+"""Read input from machines, archives, repositories and models, with a limit on its size."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def parsed(text: bytes | str, most: int = MOST_VALUES) -> Any:
 
 
 class Rationed:
-    """A file for a library that believes what a header says, such as `tarfile`. What it may read is limited."""
+    """A file with a limit on the bytes read, for a library that trusts sizes in headers, such as `tarfile`."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         self._file = file
@@ -60,14 +60,14 @@ class Rationed:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        """Read so many bytes. Raise if it is more than what is left."""
+        """Read this number of bytes. Raise if it exceeds the rest of the limit."""
         if size < 0 or size > self._left:
             raise TooLarge(f"it has a header of more than {in_words(self._most)}")
         self._left -= size
         return self._file.read(size)
 
     def renew(self) -> None:
-        """Allow as much as in the beginning."""
+        """Restore the whole limit."""
         self._left = self._most
 
 

@@ -1,4 +1,4 @@
-"""The clock that Paddock waits and measures with. A test puts another one in its place."""
+"""The clock for waits and measurements. A test can replace it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def now() -> datetime:
 
 
 class Wait:
-    """A wait for something that does not report itself: ask, pause, ask again, for so many seconds."""
+    """A wait by polling: ask, pause and ask again until a number of seconds has passed."""
 
     def __init__(self, seconds: float = math.inf) -> None:
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""The computer and the account that run Paddock: what needs Linux, the folders of the account, and private files."""
+"""The computer and the account that run Paddock: the operating system, the folder for state, and private files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from paddock.base import folders
 from paddock.base.errors import BadInput
 
 _NAMES: Final = {"darwin": "macOS"}
@@ -25,8 +26,7 @@ def require_linux(what: str, hint: str) -> None:
 
 def state_folder() -> Path:
     """Return Paddock's folder for local state, which may not exist yet."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local/state") / "paddock"
+    return folders.state() / "paddock"
 
 
 def read_private(path: Path) -> str:
@@ -46,7 +46,7 @@ def read_private(path: Path) -> str:
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file atomically, with permissions for its owner only."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folders.make_private(path.parent)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
         try:
             with os.fdopen(descriptor, "wb") as file:

@@ -10,6 +10,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Final, TypeGuard
 
+from paddock.base import folders
+
 
 class Exit(IntEnum):
     """Exit codes of every verb."""
@@ -90,14 +92,8 @@ def warn_not_written(what: str, error: OSError) -> None:
 
 def _full_folders() -> Iterator[str]:
     """Yield the folders Paddock writes to whose disk has no space or no inodes left."""
-    home = Path.home()
-    folders = (
-        Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state"),
-        Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"),
-        Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share"),
-        Path(os.environ.get("TMPDIR") or "/tmp"),  # noqa: S108 - only examined, never written
-    )
-    for folder in folders:
+    temporary = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - only examined, never written
+    for folder in (folders.state(), folders.cache(), folders.data(), temporary):
         try:
             facts = os.statvfs(folder)
         except OSError:

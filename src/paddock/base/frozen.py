@@ -16,7 +16,7 @@ Class = TypeVar("Class", bound=type)
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: Class) -> Class:
-    """Make a class a frozen dataclass: `fields`, `replace` and `asdict` know it, and what it defines itself stays."""
+    """Make a class a frozen dataclass: `fields`, `replace` and `asdict` know it, and its own methods stay."""
     own = {**vars(cls)}
     dataclass(init=False, repr=False, eq=False)(cls)
     every = fields(cls)

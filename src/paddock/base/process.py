@@ -124,11 +124,11 @@ def tell(line: str) -> None:
         listener(line)
 
 
-def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0, env: Mapping[str, str] | None = None) -> Secret:
+def run_for_secret(argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Secret:
     """Run a program and return its stdout as a secret. An error shows only its stderr."""
     start = time.monotonic()
     out, err = _Captured(), _Captured()
-    code = _run_to_end(argv, b"", deadline, env, out, err)
+    code = _run_to_end(argv, b"", 60.0, env, out, err)
     if out.cut:
         raise OutputTooLarge(f"{argv[0]} printed more than {_MAX_KEPT >> 20} MiB, which is too large for a secret")
     try:
@@ -163,7 +163,7 @@ class Pipes:
 
     sink: IO[bytes]
     source: IO[bytes]
-    said: Callable[[], str]  # the beginning of what it has printed to its stderr so far
+    said: Callable[[], str]  # the beginning of its stderr so far
     end: Callable[[], Result]  # closes the input, waits until the program has ended, and returns its result
 
 
@@ -360,7 +360,7 @@ def started(argv: Sequence[str], *, own_session: bool, **options: Any) -> Iterat
 
 
 def _interrupt(child: Child, grace: float) -> None:
-    """Let a program end by itself. Its input stays open, so it cannot take the interruption for the end of it."""
+    """Let a program end by itself. Its input stays open: it must not take the interruption for the end of the input."""
     if child.poll() is None:
         with suppress(ProcessLookupError, subprocess.TimeoutExpired):
             child.send_signal(signal.SIGINT)

@@ -8,7 +8,7 @@ from typing import Final
 
 # Controls, formats (direction, tags, joiners), private use, lone surrogates, unassigned; line and paragraph separators.
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
-# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, without what the categories above already cover.
+# Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, without the code points in the categories above.
 _FILLERS: Final = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
 _IGNORABLE: Final = frozenset((*_FILLERS, *range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 _KEPT: Final = "\t\n"
@@ -36,7 +36,7 @@ _LONGEST: Final = 2000
 
 
 class _Shown(dict[int, str]):
-    """What each code point is shown as, for ``str.translate``. A bounded number is remembered."""
+    """The visible form of each code point, for ``str.translate``. A bounded number is remembered."""
 
     def __missing__(self, point: int) -> str:
         letter = chr(point)

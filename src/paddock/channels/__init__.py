@@ -22,30 +22,24 @@ class Guest(Protocol):
     @property
     def name(self) -> str:
         """The machine's name, for messages."""
-        ...
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         """Run a program until it ends and return its result, whatever its exit code."""
-        ...
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
         """Run a program interactively and return its exit code.
 
         The program gets the user's input and output, but never the user's terminal on this machine.
         """
-        ...
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
         """Run a program, pass each line of stdout and stderr on as it arrives, and return the exit code."""
-        ...
 
     def piped(self, argv: Sequence[str]) -> AbstractContextManager[Pipes]:
         """Start a program for a stream that does not fit into memory. It is killed when the context ends."""
-        ...
 
     def forward(self, local: int, port: int) -> int:
         """Forward a local port to a loopback port of the machine until the user presses Ctrl-C."""
-        ...
 
 
 class OutputCut(PaddockError):

@@ -53,7 +53,7 @@ class PctGuest:
         return self._reached(self.node.run(self._watched(argv), stdin=stdin, deadline=deadline))
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
-        # lxc-attach gives the program a terminal of its own if it has one itself.
+        # lxc-attach gives the program a new terminal if it has a terminal itself.
         return self.node.attach(self._inside(argv), terminal=terminal)
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
@@ -143,7 +143,7 @@ def forward_each(guest: Runner, local: int, port: int) -> int:
 
 def _connected(guest: Runner, here: socket.socket, port: int) -> None:
     """Copy between one connection and a program on the machine until both directions have ended."""
-    # The person sees that the connection fails; what ssh says to one of many connections would not help.
+    # The person sees that the connection fails; the error of ssh for one of many connections would not help.
     program = ["python3", "-I", "-c", _CONNECT, str(port)]
     with here, suppress(OSError, ValueError, PaddockError), guest.piped(program) as pipes:
         threading.Thread(target=_send, args=(here, pipes.sink), daemon=True).start()

@@ -21,7 +21,7 @@ _CONNECT_SECONDS: Final = 15.0
 
 
 class SharedConnection:
-    """A connection that commands of this process use. A command for which it has ended connects by itself.
+    """A connection that commands of this process share. When it has ended, each command connects by itself.
 
     It is no connection of the person's own ssh client: its socket is in a new folder that only this account can enter.
     It ends with this process, also if that is killed: its program on the machine ends when its input does.
@@ -31,7 +31,7 @@ class SharedConnection:
         self._opened = ExitStack()
         folder = self._opened.enter_context(tempfile.TemporaryDirectory(prefix="paddock-"))
         self.control = Path(folder) / "control"
-        # In a session of its own: Ctrl-C ends the commands, and this when the run ends.
+        # In another session: Ctrl-C ends the commands, and the end of the run ends this connection.
         self._child = self._opened.enter_context(
             process.started(
                 guest.sharing(self.control, ["cat"]),

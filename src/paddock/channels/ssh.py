@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from paddock.base import process
+from paddock.base import folders, process
 from paddock.base.errors import BadInput, PaddockError, is_full, warn_not_written
 from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed, Pipes, Result
@@ -111,7 +111,7 @@ class SshGuest:
 
     @contextmanager
     def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
-        # In a session of its own: Ctrl-C may be meant for something else than this connection.
+        # In another session, because Ctrl-C may not be meant for this connection.
         command = [*self._ssh, self.address, "--", shlex.join(argv)]
         with process.piped(command, own_session=True) as pipes:
             yield replace(pipes, end=lambda: self._reached(pipes.end()))
@@ -226,7 +226,7 @@ def _cached_file(kind: str, text: str) -> Path:
 
 def cache_folder(kind: str) -> Path:
     """Return the folder for one kind of cached files."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock" / kind
+    return folders.cache() / "paddock" / kind
 
 
 def write_if_changed(path: Path, text: str) -> Path:
@@ -238,7 +238,7 @@ def write_if_changed(path: Path, text: str) -> Path:
             return path
     except (OSError, ValueError):
         pass
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folders.make_private(path.parent)
     _remove_unused(path.parent)
     with tempfile.TemporaryDirectory(dir=path.parent) as unfinished:
         (Path(unfinished) / "file").write_text(text)
@@ -296,7 +296,7 @@ def make_key(path: Path) -> None:
     if there is not None:
         raise BadInput(f"{there} exists already", hint="use that key, or choose another path")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folders.make_private(path.parent)
     except OSError as error:
         raise PaddockError(f"cannot create {path.parent}: {error.strerror}") from None
     # Before it overwrites a file, ssh-keygen asks on its input, which is empty: it never does.

@@ -1,4 +1,4 @@
-"""The command line. Each verb is a small module that parses arguments, calls `verbs/` and prints the result."""
+"""The command line. Each verb is a small function that parses arguments, calls `verbs/` and prints the result."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, Final, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from paddock import __version__
 from paddock.base import process
@@ -20,8 +21,15 @@ _EXIT_CODES: Final = (
     "Exit codes: 0 done, 1 failed, 2 bad input, 3 changes pending (plan --exit-code), 4 needs a person."
 )
 
+
+class _Group(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in _VERBS if name in self.commands]
+
+
 app = typer.Typer(
     name="paddock",
+    cls=_Group,
     help="Disposable compute, durable memory: AI agents on Proxmox or a Linux host with systemd, from one file.",
     epilog=_EXIT_CODES,
     no_args_is_help=True,
@@ -54,23 +62,27 @@ def _options(
     _debug = debug
 
 
-# The modules of the verbs, in the order of the help. A verb is in the module of its name, or in the one named below.
-_MODULES: Final = (
-    *("adopt", "approve", "ask", "backup", "chat", "check", "console", "cycle", "doctor", "down", "drill", "enter"),
-    *("forget", "init", "memory", "outputs", "plan", "rename", "restart", "restore", "run", "sandbox", "sbom"),
-    *("schedule", "schema", "secrets", "status", "template", "timings", "up", "upgrade", "verify"),
+# All verbs, in the order of the help. A verb is in the module of its name, or in the one that `_ELSEWHERE` has.
+_VERBS: Final = (
+    *("adopt", "approve", "ask", "chat", "sessions", "check", "console", "cycle", "doctor", "down", "drill", "shell"),
+    *("exec", "logs", "forward", "forget", "init", "memory", "outputs", "plan", "rename", "restart", "restore", "run"),
+    *("sandbox", "sbom", "schema", "status", "timings", "up", "upgrade", "rollback", "verify"),
+    *("backup", "schedule", "secrets", "template"),
 )
 _ELSEWHERE: Final = {
-    **{"sessions": "chat", "rollback": "upgrade"},
-    **dict.fromkeys(("shell", "exec", "logs", "forward"), "enter"),
+    **{"approve": "check", "doctor": "verify", "rollback": "upgrade", "timings": "status"},
+    **dict.fromkeys(("ask", "sessions"), "chat"),
+    **dict.fromkeys(("console", "sbom", "schema"), "outputs"),
+    **dict.fromkeys(("cycle", "down", "plan", "restart"), "up"),
+    **dict.fromkeys(("drill", "memory"), "backup"),
+    **dict.fromkeys(("exec", "forward", "logs", "run", "shell"), "enter"),
 }
 
 
 def import_verbs(asked: str | None = None) -> None:
     """Import the module of a verb, or all of them if there is no such verb. A module registers its commands."""
-    module = _ELSEWHERE.get(asked or "", asked)
-    for name in [module] if module in _MODULES else _MODULES:
-        import_module(f"paddock.cli.{name}")
+    for name in [asked] if asked in _VERBS else _VERBS:
+        import_module(f"paddock.cli.{_ELSEWHERE.get(name, name)}")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,12 +35,7 @@ def adopt(
         ),
     ] = None,
     project: Annotated[
-        str | None,
-        typer.Option(
-            "--from-project",
-            metavar="PROJECT",
-            help="Take the agent over from another project.",
-        ),
+        str | None, typer.Option("--from-project", metavar="PROJECT", help="Take the agent over from another project.")
     ] = None,
     origin: Annotated[
         str | None,
@@ -81,9 +77,7 @@ def adopt(
     if origin is not None:
         if vmid is not None or state is not None or project is not None or looked:
             raise BadInput("--from copies an install: it needs no other argument")
-        from paddock.cli.importing import import_from
-
-        import_from(origin, host_key, agent, file, sets, yes=yes)
+        _import_from(origin, host_key, agent, file, sets, yes=yes)
         return
     if host_key is not None:
         raise BadInput("--host-key is for --from")
@@ -103,8 +97,7 @@ def adopt(
     print(as_text(planned, {}), file=sys.stderr)
     if not yes and not planned.refusals:
         print(
-            "nothing was changed; --yes carries out this plan and writes the YAML above into the file",
-            file=sys.stderr,
+            "nothing was changed; --yes carries out this plan and writes the YAML above into the file", file=sys.stderr
         )
         return
     with changing("adopt", file, [agent], sets=as_it_is) as agents:
@@ -112,3 +105,25 @@ def adopt(
             # Write the file before marking the container. Without these keys the next `up` would change the machine.
             print(f"wrote {edit.write_into(file, agent, said).path}", file=sys.stderr)
         print(work.adopt(agents[0], target, looked=looked))
+
+
+def _import_from(
+    text: str, host_key: str | None, agent: str, files: list[Path], sets: list[str] | None, *, yes: bool
+) -> None:
+    """Show the plan that imports the named source as the state of an agent, and carry it out after `--yes`."""
+    from paddock.base.errors import Refused
+    from paddock.cli.session import changing, looking
+    from paddock.plan.step import as_text
+    from paddock.verbs import importing as work
+
+    source = work.named(text)
+    if not yes:
+        with looking(files, [agent], sets) as agents:
+            plan = work.plan(agents[0], source, host_key)
+        print(as_text(plan, {}), file=sys.stderr)
+        if plan.refusals:
+            raise Refused(f"{agent}: nothing was imported", hint="the plan says why")
+        print("nothing was changed; --yes carries out this plan", file=sys.stderr)
+        return
+    with changing("adopt", files, [agent], sets=sets) as agents:
+        print(work.adopt(agents[0], source, host_key))

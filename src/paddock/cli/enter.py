@@ -1,4 +1,4 @@
-"""``paddock shell``, ``exec``, ``logs`` and ``forward``: work on the machine of an agent."""
+"""``paddock shell``, ``exec``, ``logs``, ``forward`` and ``run``: work on the machine of an agent, or run it here."""
 
 from __future__ import annotations
 
@@ -69,3 +69,18 @@ def forward(
 
     with looking(file, [agent], sets) as agents:
         raise typer.Exit(forward_port(agents[0], port, local))
+
+
+@verb("paddock run hermes")
+def run(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
+    """Run an agent with `runtime: process` in the foreground until Ctrl-C. Needs neither systemd nor root."""
+    from pathlib import Path
+
+    from paddock.cli.session import changing
+    from paddock.runtimes.process.supervise import supervise
+    from paddock.verbs import enter
+
+    with changing("run", file, [agent], sets=sets) as agents:
+        paths = enter.prepare(agents[0])
+    log = Path(paths.etc).parent / "log"
+    supervise(paths, log, lambda text: print(f"  {text}", file=sys.stderr, flush=True))

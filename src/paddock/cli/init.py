@@ -1,4 +1,4 @@
-"""``paddock init``: ask what is needed, and write a first paddock.yaml."""
+"""``paddock init``: ask questions, and write a first paddock.yaml."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ import typer
 
 from paddock.base.errors import BadInput, Exit
 from paddock.cli import verb
-
-
-class Example(StrEnum):
-    PET_AND_CATTLE = "pet-and-cattle"
-    DOCKER_LXC = "docker-lxc"
-    CONTAINER = "container"
-    NATIVE = "native"
+from paddock.setup.answers import Shape
 
 
 class Where(StrEnum):
@@ -50,7 +44,7 @@ def init(
         bool, typer.Option("--sandbox", help="Start a simulated Proxmox node on this machine, and use that.")
     ] = False,
     example: Annotated[
-        Example | None,
+        Shape | None,
         typer.Option("--example", help="Ask nothing: write the commented example of a shape, which shows all options."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the default of every answer.")] = False,
@@ -118,17 +112,13 @@ def init(
     if example is not None:
         if given or sandbox:
             raise BadInput("--example takes no answers", hint="leave it out to be asked")
-        _write_example(folder, example, project)
+        from paddock.file.schema import write_starter
+        from paddock.kinds import KINDS
+
+        for line in write_starter(folder, example, KINDS, project):
+            print(line)
     else:
         _converse(folder, project, given, sandbox=sandbox, asks=not yes)
-
-
-def _write_example(folder: Path, example: str, project: str | None) -> None:
-    from paddock.file.schema import write_starter
-    from paddock.kinds import KINDS
-
-    for line in write_starter(folder, example, KINDS, project):
-        print(line)
 
 
 def _converse(folder: Path, project: str | None, given: dict[str, str], *, sandbox: bool, asks: bool) -> None:

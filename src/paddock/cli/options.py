@@ -1,11 +1,12 @@
-"""Command-line options that several verbs have."""
+"""What several verbs have in common on the command line: options, and groups with a default verb."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 DEFAULT_FILE = [Path("paddock.yaml")]
 
@@ -51,6 +52,23 @@ NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Do not wait for work that only a person can do: print it and exit with 4.")
 ]
 New = Annotated[
-    bool,
-    typer.Option("--new", help="Create agents beside agents of the same name in other projects, or in none."),
+    bool, typer.Option("--new", help="Create agents beside agents of the same name in other projects, or in none.")
 ]
+
+
+def by_default(name: str) -> type[TyperGroup]:
+    """Return a group whose default verb has this name."""
+
+    class Group(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            # Completion parses the words typed so far, and then offers the names of all verbs.
+            asked = args[:1] == ["--help"] or (ctx.resilient_parsing and not args)
+            return super().parse_args(ctx, args if asked else self._named(args))
+
+        def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+            return super().resolve_command(ctx, self._named(args))
+
+        def _named(self, args: list[str]) -> list[str]:
+            return args if args and args[0] in self.commands else [name, *args]
+
+    return Group

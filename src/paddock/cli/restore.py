@@ -1,4 +1,4 @@
-"""``paddock restore``: put a backup in the place of an agent's state."""
+"""``paddock restore``: replace an agent's state with a backup."""
 
 from __future__ import annotations
 
@@ -33,22 +33,20 @@ def restore(
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Restore to a new agent of this name, beside the agent."),
+        str | None, typer.Option("--as", metavar="NAME", help="Restore to a new agent of this name, beside the agent.")
     ] = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the state from before a restore that did not end.")
     ] = False,
     discard: Annotated[
-        bool,
-        typer.Option("--discard-state", help="Replace the state without a copy of it. Asks for the agent's name."),
+        bool, typer.Option("--discard-state", help="Replace the state without a copy of it. Asks for the agent's name.")
     ] = False,
     unproven: Annotated[
         bool,
         typer.Option("--unproven", help="Do not ask about a backup that is not encrypted or signed as later ones are."),
     ] = False,
 ) -> None:
-    """Put a backup in the place of an agent's state. What was there is saved first, as a backup of its own."""
+    """Replace an agent's state with a backup. The present state is saved first, as another backup."""
     from paddock.cli.session import changing
     from paddock.plan.step import as_text
     from paddock.verbs import restore as work

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paddock.cli import app, verb
-from paddock.cli.groups import by_default
-from paddock.cli.options import DEFAULT_FILE, File, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Sets, by_default
 
 if TYPE_CHECKING:
     from paddock.file.load import Loaded
@@ -117,7 +116,7 @@ def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
 
 
 def _trusted(file: File, sets: Sets) -> Loaded | Changeable:
-    """Load the file; for root, return instead what other accounts can change of what a timer would run."""
+    """Load the file. For root, return instead the parts of a timer's run that other accounts can change, if any."""
     import os
 
     from paddock.kinds import load

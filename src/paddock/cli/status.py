@@ -1,4 +1,4 @@
-"""``paddock status``: show a table of agents."""
+"""``paddock status`` and ``timings``: show how agents are, and how long runs took."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,3 +57,24 @@ def status(
         print("\n".join([table(rows, width), *(["", *(each.sentence for each in left)] if left else [])]))
     if exit_code and not well:
         raise typer.Exit(Exit.FAILED)
+
+
+@verb("paddock timings --last 3", "paddock timings -f paddock.yaml")
+def timings(
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", "-f", metavar="FILE", help="Only runs of this file. May be repeated.")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", min=1, help="Number of runs to show.")] = 5,
+    svg: Annotated[bool, typer.Option("--svg", help="Print a timeline as SVG instead of a table.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show how many seconds each step of the last runs took."""
+    from paddock.show import timings as timeline
+    from paddock.show.journal import past_runs
+    from paddock.show.timings import as_data, table
+
+    runs = past_runs(last, file or ())
+    if as_json:
+        print(json.dumps(as_data(runs), indent=2))
+    else:
+        print(timeline.svg(runs) if svg else table(runs))

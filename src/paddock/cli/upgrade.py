@@ -61,7 +61,7 @@ def rollback(
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Go back to the version and the state that an agent had before its last upgrade. What it has now is saved."""
+    """Go back to the version and the state that an agent had before its last upgrade. Its present state is saved."""
     from paddock.base.errors import BadInput
     from paddock.cli.session import changing, looking
     from paddock.file import edit

@@ -1,4 +1,4 @@
-"""``paddock verify``: run all checks of agents."""
+"""``paddock verify`` and ``doctor``: check agents, and the access to places."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from paddock.cli.options import DEFAULT_FILE, File, Json, Sets, agents_completio
 @verb("paddock verify hermes --json")
 def verify(
     agents: Annotated[
-        list[str] | None,
-        typer.Argument(autocompletion=agents_completion, help="Agents to verify. Default: all."),
+        list[str] | None, typer.Argument(autocompletion=agents_completion, help="Agents to verify. Default: all.")
     ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
@@ -34,3 +33,16 @@ def verify(
         print("\n".join(report.as_text() for report in reports))
     if not all(report.ok for report in reports):
         raise typer.Exit(Exit.FAILED)
+
+
+@verb("paddock doctor")
+def doctor(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
+    """Check access to the places, and print commands that grant missing privileges to the API token."""
+    from paddock.cli.session import looking
+    from paddock.verbs.doctor import as_text, examine
+
+    with looking(file, None, sets) as agents:
+        reports = examine(agents)
+    print(json.dumps([report.as_data() for report in reports], indent=2) if as_json else as_text(reports))
+    if any(report.missing for report in reports):
+        raise typer.Exit(Exit.NEEDS_PERSON)

@@ -129,11 +129,9 @@ class ArchivesOf:
     def keep_texts(self, backup: Backup, texts: Mapping[str, str]) -> None:
         """Keep the agent's texts at the time of a backup."""
         path = self._texts(backup.about["archive"])
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(path, json.dumps(texts).encode())
 
     def note_drill(self, drill: Drill) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_private(self._folder / "drill.json", drill.as_json())
 
     def last_drill(self) -> Drill | None:

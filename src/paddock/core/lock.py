@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import IO, Final
 
+from paddock.base import folders
 from paddock.base.computer import state_folder
 from paddock.base.errors import PaddockError, is_full, warn_not_written
 from paddock.core.deployment import Deployment
@@ -71,7 +72,7 @@ def _file(kind: str, identity: str) -> Iterator[IO[str]]:
     path = state_folder() / "locks" / f"{kind}-{name}.lock"
     with ExitStack() as opened:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folders.make_private(path.parent)
             lock: IO[str] = opened.enter_context(path.open("a+"))
         except OSError as error:
             if not is_full(error):

@@ -24,17 +24,12 @@ class AgentId:
         return cls(project, name)
 
     @property
-    def without_project(self) -> AgentId:
-        """The id that Paddock 0.1 gave to an agent of this name."""
-        return AgentId("", self.name)
-
-    @property
     def in_words(self) -> str:
         """The agent for a person who may know another agent of the same name."""
         return f"{self.name} of project {self.project}" if self.project else f"{self.name}, which has no project"
 
     def so_far(self, now: AgentId) -> str:
-        """Return the sentence about an agent that has this id and gets another one."""
+        """Return the sentence about an agent whose id changes from this id."""
         if self.name != now.name:
             return f"has the name {self.name} so far"
         return f"is in project {self.project} so far" if self.project else "has no project so far"

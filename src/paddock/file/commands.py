@@ -1,6 +1,6 @@
-"""What a file starts on this computer: programs that run with the rights of the account that uses the file.
+"""The programs that a file starts on this computer, with the rights of the account that uses the file.
 
-The programs of agents are not among them. To start these is what `up` and `run` are for.
+The programs of agents are not among them: `up` and `run` exist to start these.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _of_restic(location: Location, restic: ResticSpec) -> Iterator[Command]:
 
 
 def _in_this_account(place: PlaceSpec, agent: AgentSpec) -> bool:
-    """Whether the agent has no account of its own, but runs in the one that runs Paddock."""
+    """Whether the agent runs in the account that runs Paddock, without its own account."""
     here = place.host is not None and place.host.address is None
     own = agent.runtime is RuntimeName.PROCESS or (place.host is not None and place.host.scope is Scope.USER)
     return here and own

@@ -46,7 +46,7 @@ def as_text(agent: str, said: Said) -> str:
 
 
 def write_into(files: Sequence[Path], agent: str, said: Said) -> Rewritten:
-    """Write the values into the last of the files that has the agent, and return that file; the rest stays as it is."""
+    """Write the values into the last file that has the agent, and return that file. The rest of its text is kept."""
     yaml = _yaml()
     trees = [(path, yaml.load(path.read_text(encoding="utf-8"))) for path in files]
     path, tree = [(path, tree) for path, tree in trees if agent in (tree.get("agents") or {})][-1]

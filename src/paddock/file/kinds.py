@@ -25,18 +25,15 @@ class AgentKind(Protocol):
     @property
     def model(self) -> type[AgentSpec]:
         """The model of an agent of this kind; the literal type of its field ``kind`` is the kind's name."""
-        ...
 
     def validate(self, name: str, agent: Any, file: FileView) -> Iterable[Mistake]:
         """Return the mistakes that the model does not find, with locations relative to the agent."""
-        ...
 
     def unready(self, agent: Any, folder: Path) -> Iterable[Mistake]:
-        """Return what else `up` needs and another verb creates, such as a lock, with locations relative to the agent.
+        """Return mistakes for missing files that `up` needs and another verb creates, such as a lock.
 
         The agent has the contents of the files that it names. Relative paths start at the folder.
         """
-        ...
 
 
 Any_kind = TypeVar("Any_kind", bound=AgentKind, covariant=True)
@@ -77,7 +74,7 @@ class Kinds(Mapping[str, Any_kind]):
         return _file_with(self._any_agent)
 
     def named_in(self, tree: Tree) -> Kinds[Any_kind]:
-        """Return the kinds that a valid file uses; all, if it names another one."""
+        """Return the kinds in a valid file; all kinds if it names an unknown kind."""
         agents = tree.at(("agents",))
         named = {str(tree.at(("agents", name, "kind"))) for name in agents} if isinstance(agents, dict) else set()
         used = tuple(name for name in self if name in named)
@@ -96,7 +93,7 @@ class Kinds(Mapping[str, Any_kind]):
         return self.models.get(str(tree.at(("agents", agent, "kind"))), AgentSpec)
 
     def expanded(self, agent: str, tree: Tree) -> Mapping[str, str | None]:
-        """Return ``AgentSpec.expanded`` of an agent in a tree; that of all kinds together if its kind is unknown."""
+        """Return ``AgentSpec.expanded`` of an agent in a tree; if its kind is unknown, of all kinds together."""
         model = self.model_of(agent, tree)
         if model is not AgentSpec:
             return model.expanded

@@ -15,7 +15,7 @@ from paddock.file.kinds import AgentKind, FileView, Kinds, Mistake
 from paddock.file.models.agent import AgentSpec
 from paddock.file.models.place import PlaceSpec
 from paddock.file.models.whole import Spec
-from paddock.file.overlays import with_defaults
+from paddock.file.overlays import overridden, with_defaults
 from paddock.file.referenced import unusable
 from paddock.file.rules import combinations
 from paddock.file.rules.literals import suspects
@@ -63,10 +63,7 @@ def load(first: Path, *more: Path, sets: Sequence[str] = (), kinds: Kinds[AgentK
     tree = _text_tree(first)
     for path in more:
         tree = merged(tree, _text_tree(path))
-    if sets:
-        from paddock.file.overlays import overridden
-
-        tree = reduce(overridden, sets, tree)
+    tree = reduce(overridden, sets, tree)
     folder = first.absolute().parent
     spec, tree = _checked(tree, folder, kinds)
     return Loaded(spec, first.absolute(), tree, kinds)
@@ -126,7 +123,7 @@ def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[
 
 
 def _valid(tree: Tree, kinds: Kinds[AgentKind]) -> Spec:
-    """Return the file. The model with all kinds takes long to build, and only its errors say what a file may have."""
+    """Return the file. The model with all kinds takes long to build; it is used for its errors, which name all keys."""
     try:
         return kinds.named_in(tree).file.model_validate(tree.data)
     except ValidationError:

@@ -19,9 +19,9 @@ def unusable(
     places: Mapping[str, PlaceSpec], agents: Mapping[str, AgentSpec], folder: Path
 ) -> Iterator[tuple[Location, str]]:
     """Yield the locations of files that cannot be used, with the reasons."""
-    for location, source in [*_sources(places, ("places",)), *_sources(agents, ("agents",))]:
+    for location, source in [*parts(places, ("places",), (Source,)), *parts(agents, ("agents",), (Source,))]:
         # An encrypted file is kept with the file. A plain one may be missing where the file is only checked.
-        if path := source.age or source.sops:
+        if isinstance(source, Source) and (path := source.age or source.sops):
             yield from unreadable(location, folder, path)
     for name, agent in agents.items():
         at = ("agents", name)
@@ -35,13 +35,6 @@ def unusable(
                     )
         if agent.container.archive is not None:
             yield from unreadable((*at, "container", "archive"), folder, agent.container.archive)
-
-
-def _sources(value: object, location: Location) -> Iterator[tuple[Location, Source]]:
-    """Yield the sources of secrets in a part of the file, with their locations."""
-    for at, source in parts(value, location, (Source,)):
-        if isinstance(source, Source):
-            yield at, source
 
 
 def parts(value: object, location: Location, kinds: tuple[type, ...]) -> Iterator[tuple[Location, object]]:

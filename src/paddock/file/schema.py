@@ -1,4 +1,4 @@
-"""The JSON Schema of the file, the examples of ``paddock init``, and what lies beside every paddock.yaml."""
+"""The JSON Schema of the file, the examples of ``paddock init``, and the files beside every paddock.yaml."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def write_starter(folder: Path, shape: str, kinds: Kinds[AgentKind], project: st
         yield f"{target}: describes what should run, and where; edit it, then run `paddock check`"
         (folder / SCHEMA_FILE).write_text(schema_text(kinds), encoding="utf-8")
         yield f"{folder / SCHEMA_FILE}: the schema for editors, which the first line of paddock.yaml names"
-        yield from _ignore(folder / ".gitignore")
+        ignore = folder / ".gitignore"
+        if (text := ignoring_secrets(ignore)) is not None:
+            ignore.write_text(text, encoding="utf-8")
+            yield f"{ignore}: keeps secrets out of git"
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror}") from None
 
@@ -73,10 +76,3 @@ def ignoring_secrets(path: Path) -> str | None:
     present = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     missing = [line for line in _IGNORED if line not in present]
     return "\n".join([*present, *missing]) + "\n" if missing else None
-
-
-def _ignore(path: Path) -> Iterator[str]:
-    text = ignoring_secrets(path)
-    if text is not None:
-        path.write_text(text, encoding="utf-8")
-        yield f"{path}: keeps secrets out of git"

@@ -26,7 +26,7 @@ _DEEPEST: Final = 50
 _PLAIN: Final = re.compile(r"[^\W.]([^\x00-\x20\x7f-\xa0.\"]*[^\W.])?")
 _NO_TAGS: Final = "YAML tags (!…) are not supported; write a plain value"
 
-# Words in messages of the YAML library, and what the user can do.
+# Words in messages of the YAML library, and the remedy for each.
 _REMEDIES: Final = {
     "cannot start any token": "indent with spaces, not tabs, and quote values that begin with % @ or `",
     "mapping values are not allowed": "quote values that contain a colon and a space",
@@ -68,7 +68,7 @@ class Tree:
     mistakes: list[tuple[Origin, str]] = field(default_factory=list)
 
     def origin(self, location: Location) -> Origin:
-        """Return the origin of a value, or of its nearest parent that has one; the path is that of the value."""
+        """Return the origin of a value, or of its nearest parent with an origin, with the path of the value."""
         for length in range(len(location), -1, -1):
             origin = self.origins.get(location[:length])
             if origin is not None:
@@ -243,7 +243,7 @@ def _integer(text: str) -> int:
 
 
 def merged(below: Tree, above: Tree) -> Tree:
-    """Return both trees merged: mappings key by key; any other value of ``above`` replaces the one in ``below``."""
+    """Return both trees merged: mappings key by key; any other value of ``above`` replaces the value in ``below``."""
     origins = dict(below.origins)
     data = _merge(below, above, (), origins)
     return Tree(data, origins, below.mistakes + above.mistakes)

@@ -37,7 +37,7 @@ class Distribution:
 
     @property
     def selection(self) -> str:
-        """The end of the lock's name, which says what was selected besides the version."""
+        """The end of the lock's name: the selected extras, and a hash of added packages."""
         return "".join(f"+{each}" for each in self._selected)
 
     @property
@@ -74,7 +74,7 @@ class Toolchain:
     """Programs from one Python package without dependencies, installed with the code: Node, or uv."""
 
     lock: str  # the package at its version, with hashes
-    programs: Mapping[str, Sequence[str]]  # what each program runs, by its name: paths below the packages
+    programs: Mapping[str, Sequence[str]]  # the command of each program, by its name: paths below the packages
 
 
 @frozen

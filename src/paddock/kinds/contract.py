@@ -1,7 +1,4 @@
-"""The default answers of a recipe.
-
-`check` imports it, and needs only the code: all else that recipes return is imported when it is asked for.
-"""
+"""The default answers of a recipe."""
 
 from __future__ import annotations
 
@@ -11,13 +8,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from paddock.file.kinds import FileView, Mistake
 from paddock.file.models.whole import AgentSpec
+from paddock.kinds.keeping import Keeping, Traces
 
 if TYPE_CHECKING:
     from paddock.kinds.checks import Check
     from paddock.kinds.code import CodeTree, Distribution
     from paddock.kinds.conversation import Conversation
     from paddock.kinds.endpoints import ModelServer, Offer
-    from paddock.kinds.workload import Keeping, Paths, Traces
+    from paddock.kinds.workload import Paths
 
 OwnSpec = TypeVar("OwnSpec", bound=AgentSpec)
 
@@ -56,13 +54,9 @@ class BaseRecipe(Generic[OwnSpec]):
         return ()
 
     def traces(self, agent: OwnSpec) -> Traces:
-        from paddock.kinds.workload import Traces
-
         return Traces()
 
     def keeping(self, agent: OwnSpec) -> Keeping:
-        from paddock.kinds.workload import Keeping
-
         return Keeping()
 
     def harmless(self, agent: OwnSpec, model: str | None, ports: Mapping[str, int]) -> AgentSpec | None:

@@ -1,4 +1,4 @@
-"""How to hold a conversation with an agent over its API: the requests to make, and the meaning of what it sends."""
+"""Conversations with an agent over its API: the requests, and the meaning of the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock.kinds.workload import Answer, Request
 CHAT = "chat-"  # how ids of sessions begin that `paddock chat` has begun
 ONE_SHOT = "paddock-"  # and those for a single question of `ask` or `verify`
 
-# The decisions about something that the agent may not do by itself, as `Approval.choices` names them.
+# The decisions about actions that the agent may not take by itself, as `Approval.choices` names them.
 ONCE, SESSION, ALWAYS, DENY = "once", "session", "always", "deny"
 
 
@@ -20,7 +20,7 @@ class Session:
     """A conversation that the agent keeps."""
 
     id: str
-    title: str  # what it is about, in the agent's words or the beginning of the first message
+    title: str  # the agent's title, or the beginning of the first message
     origin: str  # where it was begun: the API, or the name of a messenger
     messages: int
     active: float  # time of the last message, in seconds since the epoch
@@ -29,7 +29,7 @@ class Session:
 
 @frozen
 class Past:
-    """What was said in a session so far. The agent may have given the session another id meanwhile."""
+    """The messages of a session so far. The agent may have given the session another id meanwhile."""
 
     session: str
     messages: Sequence[Mapping[str, str]] = ()  # role and content
@@ -83,7 +83,7 @@ class Failed:
 
 @frozen
 class Stopped:
-    """The agent stopped its answer, as it was asked to."""
+    """The agent stopped its answer after a request to stop."""
 
 
 Event = Said | Working | ToolFailed | Approval | Completed | Failed | Stopped
@@ -98,44 +98,33 @@ class Conversation(Protocol):
 
     def sessions(self, offset: int) -> Request:
         """Return the request for a list of sessions, the newest first."""
-        ...
 
     def listed(self, answer: Answer) -> tuple[Sequence[Session], int | None]:
         """Return the sessions in the answer, without those for a single question, and the offset of the next ones."""
-        ...
 
     def past(self, session: str) -> Request:
-        """Return the request for what was said in a session."""
-        ...
+        """Return the request for the messages of a session."""
 
     def remembered(self, answer: Answer) -> Past | None:
-        """Return what was said; None if there is no such session."""
-        ...
+        """Return the messages in the answer; None if there is no such session."""
 
     def say(self, text: str, past: Past) -> Request:
         """Return the request that begins an answer."""
-        ...
 
     def begun(self, answer: Answer) -> str:
         """Return the id of the answer that was begun."""
-        ...
 
     def events(self, answer_id: str) -> Request:
         """Return the request for a stream of events about an answer."""
-        ...
 
     def event(self, line: str) -> Event | None:
         """Return the event in a line of the stream, if it has one."""
-        ...
 
     def decide(self, answer_id: str, choice: str) -> Request:
-        """Return the request that tells the decision about the oldest open approval."""
-        ...
+        """Return the request that sends the decision about the oldest open approval."""
 
     def decided(self, answer: Answer) -> bool:
         """Return whether the decision came in time."""
-        ...
 
     def stop(self, answer_id: str) -> Request:
         """Return the request that stops an answer."""
-        ...

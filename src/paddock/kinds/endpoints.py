@@ -1,4 +1,4 @@
-"""The endpoints that a file names in URLs, and what a model gateway offers to other agents."""
+"""The endpoints that a file names in URLs, and the offer of a model gateway to other agents."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Offer:
 
 @frozen
 class ModelServer:
-    """A model gateway as one of its users reaches it."""
+    """A model gateway, with the address for one of its users."""
 
     name: str
     url: str

@@ -1,4 +1,4 @@
-"""Files of agents: YAML for programs that read an older one than Paddock, and files that Paddock ships."""
+"""Files of agents: YAML 1.1 for their programs, and files that Paddock ships."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dump(tree: Mapping[str, Any]) -> str:
-    """Return the tree as YAML text in which the agents' programs read the same values.
+    """Return the tree as YAML text that has the same values for the agents' programs.
 
     They read YAML 1.1, in which a plain `off`, `yes` or `1:30` is not a text. Paddock's own file is YAML 1.2.
     """

@@ -68,7 +68,7 @@ _NOT_SOURCE: Final = re.compile(r"\.|__pycache__$|node_modules$|build$|dist$|.*\
 
 
 class PackagedSpec(AgentSpec):
-    """An agent whose code is a Python package with a configuration of its own."""
+    """An agent whose code is a Python package with its own configuration."""
 
     expanded: ClassVar[Mapping[str, str | None]] = {
         **AgentSpec.expanded,
@@ -247,7 +247,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
 
 @frozen
 class _Lock:
-    """A lock, as its file name tells."""
+    """The content of a lock's file name."""
 
     file: Traversable
     version: str

@@ -10,9 +10,20 @@ from pydantic import Field, model_validator
 from paddock.file.models.agent import AgentSpec
 from paddock.file.models.fields import Argv, Model, Port, worded
 from paddock.kinds.contract import BaseRecipe
-from paddock.kinds.documents import beyond_home, documents, working_directory
 from paddock.kinds.endpoints import named_in
-from paddock.kinds.workload import Command, OpenPort, Page, Paths, Probes, Process, Traces, Workload
+from paddock.kinds.keeping import Traces
+from paddock.kinds.workload import (
+    Command,
+    OpenPort,
+    Page,
+    Paths,
+    Probes,
+    Process,
+    StateFile,
+    Workload,
+    beyond_home,
+    working_directory,
+)
 
 
 class HealthSpec(Model):
@@ -71,7 +82,9 @@ class Service(BaseRecipe[ServiceSpec]):
             files=(),
             directories=(agent.working_directory,),
             generated=(),
-            state_files=documents(agent),
+            state_files=tuple(
+                StateFile(agent.document_path(name), document.text or "") for name, document in agent.documents.items()
+            ),
             reaches=named_in(agent.command, agent.service.args, agent.environment),
         )
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from paddock.kinds.code import CodeTree, Distribution
     from paddock.kinds.conversation import Conversation
     from paddock.kinds.endpoints import ModelServer, Offer
+    from paddock.kinds.keeping import Keeping, Traces
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -34,10 +35,27 @@ class Paths:
     home: str  # the agent's own part of the state
     state_link: str  # links to the state; shows when the file names another path than before
 
+    @property
+    def root(self) -> str:
+        """The folder of the agent's bundles and secrets."""
+        return self.etc.removesuffix("/current")
+
     @classmethod
     def of(cls, *, code: str, etc: str, state_link: str, state: str) -> Paths:
         """Return the paths with the agent's home in the state."""
         return cls(code, etc, state, f"{state}/home", state_link)
+
+
+def working_directory(agent: AgentSpec, paths: Paths) -> str:
+    """Return the absolute path of the agent's working directory."""
+    directory = agent.working_directory
+    return directory if directory.startswith("/") else f"{paths.home}/{directory}"
+
+
+def beyond_home(agent: AgentSpec, paths: Paths) -> tuple[str, ...]:
+    """Return the directories outside of its home that the agent may write to."""
+    directory = working_directory(agent, paths)
+    return () if f"{directory}/".startswith(f"{paths.home}/") else (directory,)
 
 
 # A process that ends by one of these has ended cleanly, as systemd counts.
@@ -134,7 +152,7 @@ class Workload:
     secret_files: Sequence[SecretFile] = ()
     programs: Sequence[Program] = ()
     image: ImageContract | None = None  # how to run the agent from its own image, if there is one
-    reaches: Sequence[Endpoint] = ()  # what the file names, and the agent has to connect to
+    reaches: Sequence[Endpoint] = ()  # addresses in the file that the agent has to connect to
 
 
 @frozen
@@ -231,48 +249,6 @@ Health = Page | Command | OpenPort | None
 
 
 @frozen
-class Traces:
-    """Where agents of a kind have their state on machines that Paddock did not set up, beside homes of accounts."""
-
-    directories: Sequence[str] = ()  # absolute
-    names: Sequence[str] = ()  # names of files and directories, anywhere on the machine, that no other program uses
-    becomes: str = ""  # the folder of the agent's home that such a state is; the home itself if empty
-    known_by: Sequence[str] = ()  # names in such a folder, one of which it has
-    variable: str = ""  # the environment variable that has its path
-    programs: Sequence[str] = ()  # names of the programs that use it
-    environment_file: str = ""  # a file in it that sets variables, among them secrets
-    rebuilt: Sequence[str] = ()  # patterns, as in `Keeping`: what is not state in a folder that Paddock did not make
-    wrappers: Sequence[str] = ()  # folders that a zip file of such a state may have around it
-    beside: str = ""  # the folder of such a zip file that has files of the home
-
-
-@frozen
-class Messages:
-    """The database with the agent's conversations, below its home."""
-
-    database: str
-    count: str  # SQL: the number of messages since a time, which is a parameter in seconds since the epoch
-
-
-@frozen
-class Keeping:
-    """What of a state is worth keeping. The patterns are for paths below the agent's home.
-
-    `*` stands for a part of one name, `**` for any folders; a pattern that matches a folder matches all that is in it.
-    """
-
-    rebuilt: Sequence[str] = ()  # what the agent makes again by itself
-    databases: Sequence[str] = ("**/*.db", "**/*.sqlite", "**/*.sqlite3")  # copied by SQLite while the agent writes
-    growing: Sequence[str] = ("**/*.jsonl",)  # files that the agent only appends to
-    texts: Sequence[str] = ()  # what it has learned, in words that a person can read
-    messages: Messages | None = None
-    recalled: Sequence[str] = ()  # texts that it puts before its model in every new conversation
-    required: Sequence[str] = ()  # databases that every state has
-    lasting: Sequence[str] = ()  # databases that the agent never deletes once it has them
-    acting: Sequence[str] = ()  # what makes it act by itself or for its people: schedules, hooks, tokens, settings
-
-
-@frozen
 class Probes:
     """The health probe and the prompt of an agent; without a health probe, a running agent counts as healthy."""
 
@@ -286,59 +262,45 @@ class Recipe(Protocol[Own]):
     @property
     def model(self) -> type[AgentSpec]:
         """The model of an agent of this kind; the literal type of its field ``kind`` is the kind's name."""
-        ...
 
     def validate(self, name: str, agent: Own, file: FileView) -> Iterable[Mistake]:
         """Return the mistakes that the model does not find, with locations relative to the agent."""
-        ...
 
     def unready(self, agent: Own, folder: Path) -> Iterable[Mistake]:
-        """Return what `up` needs and another verb creates: a lock. Only `check` asks for it."""
-        ...
+        """Return mistakes for a missing lock, which another verb creates. Only `check` asks for them."""
 
     def packages(self, agent: Own) -> Sequence[str]:
         """Return the packages that the agent needs, beside its code, by their names in Debian."""
-        ...
 
     def recommended_packages(self, agent: Own) -> Sequence[str]:
         """Return Debian packages that are useful but not required; skipped where Paddock has no root."""
-        ...
 
     def distribution(self, agent: Own, folder: Path) -> Distribution | None:
         """Return the agent's Python package, if it is one; relative paths start at the folder."""
-        ...
 
     def code(self, agent: Own, folder: Path) -> CodeTree | None:
         """Return the agent's code tree, if its code is a Python package."""
-        ...
 
     def versions(self, agent: Own, folder: Path) -> Sequence[str]:
         """Return the versions of the agent's package that there are locks for, the oldest first."""
-        ...
 
     def workload(self, agent: Own, paths: Paths, tree: str) -> Workload:
         """Return the agent's processes and files; ``tree`` is the path of its code tree."""
-        ...
 
     def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
         """Return how to check the agent's health, and that it answers a prompt in a conversation of this name."""
-        ...
 
     def conversation(self, agent: Own) -> Conversation | None:
         """Return how to hold a conversation with the agent, if it keeps conversations."""
-        ...
 
     def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:
         """Return more checks for `verify`."""
-        ...
 
     def traces(self, agent: Own) -> Traces:
         """Return where the state may be on a machine that Paddock did not set up."""
-        ...
 
     def keeping(self, agent: Own) -> Keeping:
-        """Return what of the agent's state is worth keeping."""
-        ...
+        """Return which files of the agent's state a backup keeps."""
 
     def harmless(self, agent: Own, model: str | None, ports: Mapping[str, int]) -> AgentSpec | None:
         """Return the agent as a copy that cannot act: it answers on its API, and does nothing else.
@@ -346,12 +308,9 @@ class Recipe(Protocol[Own]):
         ``model`` is the URL of a stand-in for its model; with None the copy uses the agent's own model. ``ports`` are
         the ports to listen on, by the names of ``AgentSpec.ports``. None if this kind cannot be made harmless.
         """
-        ...
 
     def offer(self, agent: Own) -> Offer | None:
         """Return the models that the agent serves to other agents, if it does."""
-        ...
 
     def using(self, agent: Own, server: ModelServer) -> AgentSpec:
         """Return the agent configured to use the models of a model gateway."""
-        ...

@@ -46,7 +46,7 @@ class Bundle:
         return Bundle({**self.files, "people": BundleFile(text)}) if keys else self
 
     def with_limits(self, lines: str) -> Bundle:
-        """Return the bundle with what the file limits of its units, if it limits anything."""
+        """Return the bundle with the file's limits for its units, if there are any."""
         return Bundle({**self.files, "limits": BundleFile(lines)}) if lines else self
 
     def archive(self, secrets: Mapping[str, Secret], secret_files: Mapping[str, Secret]) -> bytes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from paddock.file.agent_id import AgentId
 from paddock.kinds.workload import Health, Paths, Process, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
+from paddock.runtimes.sent import script
 
 if TYPE_CHECKING:
     from paddock.runtimes.engine.container import AgentContainer
@@ -24,37 +25,33 @@ class Runtime(Protocol):
     @property
     def foreground(self) -> bool:
         """Whether the agent runs only while a person keeps ``paddock run`` open."""
-        ...
+        return False
 
     @property
     def init(self) -> str | None:
         """The program that has to be process 1 of the machine, or None if any will do."""
-        ...
 
     @property
     def formers(self) -> Sequence[AgentId]:
         """Ids under which the agent may be deployed so far."""
-        ...
 
     @property
     def paths(self) -> Paths:
         """The agent's paths on the machine."""
-        ...
 
     @property
     def inside(self) -> Paths:
         """The agent's paths as its processes see them; they differ in a container."""
-        ...
+        return self.paths
 
     @property
     def owners(self) -> Sequence[int]:
-        """The users of the machine as whom the agent listens; none if it runs as the account that supervises it."""
-        ...
+        """The uids of the agent's listening sockets; none if it runs as the account that supervises it."""
 
     @property
     def container(self) -> AgentContainer | None:
         """The agent's container, or None if its processes run on the machine directly."""
-        ...
+        return None
 
     def bundle(
         self,
@@ -70,44 +67,35 @@ class Runtime(Protocol):
         ``tree`` names its code tree, ``mounted`` says that the state must be a volume, and a container engine asks for
         ``health`` too. ``neighbours`` are hosts that the agent must not reach if its connections are limited.
         """
-        ...
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         """Return the argv that reports which parts of the agent and which of these packages are on the machine."""
-        ...
 
     def apply(self, bundle_id: str) -> Sequence[str]:
         """Return the argv that installs a bundle from its archive on stdin and makes it the current one."""
-        ...
 
     def back(self) -> Sequence[str]:
-        """Return the argv that makes what the agent was last verified with its configuration again."""
-        ...
+        """Return the argv that restores the last verified configuration of the agent."""
 
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         """Return the argv that stops the agent with a former id and makes its parts and its state this agent's."""
-        ...
 
     def stop(self) -> Sequence[str]:
         """Return the argv that stops the agent. `apply` starts it again."""
-        ...
 
     def start(self) -> Sequence[str]:
         """Return the argv that starts a stopped agent as it was, without changing its configuration."""
-        ...
 
     def remove(self) -> Sequence[str]:
         """Return the argv that removes the agent and keeps its state."""
-        ...
 
     @property
     def confines(self) -> frozenset[Isolation]:
         """The kinds of isolation that the runtime provides."""
-        ...
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         """Return the names of the supervised processes, as ``inspect`` reports them."""
-        ...
+        return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
         """Return the argv that reports each process and the lease: ``process.NAME=STATE PID RESTARTS SINCE``.
@@ -115,19 +103,16 @@ class Runtime(Protocol):
         The state of a running process is ``active``. The name of the lease process is ``lease``. SINCE is in seconds
         since the epoch. With a container, ``container.pid=PID`` is the first process in it.
         """
-        ...
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         """Return the argv that records on the machine that this bundle was verified."""
-        ...
+        return script("code/verified.sh", [self.paths.root, bundle_id])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         """Return the argv that runs a program beside the agent: as its user, with its environment, in its home."""
-        ...
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         """Return the argv that prints the last lines of the agent's log, and new ones with ``follow``."""
-        ...
 
 
 def former_ids(formers: Sequence[AgentId]) -> str:

@@ -22,7 +22,7 @@ def start_service(unit: str) -> Sequence[str]:
 
 
 def service_log(unit: str) -> Sequence[str]:
-    """Return the argv that prints the last lines of a unit's own output, without those of systemd."""
+    """Return the argv that prints the last lines of a unit's own output, without messages of systemd."""
     return ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={unit}"]
 
 
@@ -55,8 +55,8 @@ def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[st
 
 
 def report_agents(manager: str, paths: Paths, agent: AgentId) -> Sequence[str]:
-    """Return the argv that reports all agents that are where this one is, with their states."""
-    return script("agent/agents.sh", [manager, paths.etc.removesuffix("/current"), paths.state_link, str(agent)])
+    """Return the argv that reports all agents beside this agent, with their states."""
+    return script("agent/agents.sh", [manager, paths.root, paths.state_link, str(agent)])
 
 
 def observe_and_look(observe: Sequence[str], paths: Paths, bundle_id: str, program: str) -> Sequence[str]:
@@ -66,26 +66,26 @@ def observe_and_look(observe: Sequence[str], paths: Paths, bundle_id: str, progr
 
 def report_version(paths: Paths, package: str) -> Sequence[str]:
     """Return the argv that reports the version of a Python package in the agent's current code."""
-    return script("code/version.sh", [paths.etc.removesuffix("/current"), paths.code, package.replace("-", "_")])
+    return script("code/version.sh", [paths.root, paths.code, package.replace("-", "_")])
 
 
 def claim_state(agent: AgentId, user: UserSpec, paths: Paths, *, mounted: bool) -> Sequence[str]:
     """Return the argv that makes existing files the state of an agent; ``mounted`` requires a mounted volume."""
     ids = [user.name, str(user.uid), str(user.gid or user.uid)]
-    folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
+    folders = [paths.root, paths.code, paths.state_link]
     required = "yes" if user.create or "uid" in user.model_fields_set else ""
     return script("state/claim.sh", [paths.state, str(agent), *ids, "yes" if mounted else "", *folders, required])
 
 
 def claim_for_restore(agent: AgentId, paths: Paths, *, mounted: bool) -> Sequence[str]:
     """Return the argv that creates the state of an agent, or accepts its own, for a backup to be unpacked into."""
-    folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
+    folders = [paths.root, paths.code, paths.state_link]
     return script("state/claim_for_restore.sh", [paths.state, str(agent), "yes" if mounted else "", *folders])
 
 
 def close_account(paths: Paths) -> Sequence[str]:
     """Return the argv that closes the account of an agent to logins, if Paddock made it. The agent keeps running."""
-    return script("systemd/close.sh", [paths.etc.removesuffix("/current")])
+    return script("systemd/close.sh", [paths.root])
 
 
 def record_upgrade(paths: Paths, what: str, *lines: str) -> Sequence[str]:
@@ -105,4 +105,4 @@ def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
 
 def remove_left_container(agent: AgentId, formers: Sequence[AgentId], engine: str, paths: Paths) -> Sequence[str]:
     """Return the argv that removes an agent's container and images from an engine that the agent no longer uses."""
-    return script("engine/leave.sh", [paths.etc.removesuffix("/current"), engine, str(agent), former_ids(formers)])
+    return script("engine/leave.sh", [paths.root, engine, str(agent), former_ids(formers)])

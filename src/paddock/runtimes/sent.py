@@ -1,4 +1,4 @@
-"""What is sent to machines as text: programs of Python, and shell scripts with their libraries."""
+"""Texts that are sent to machines: Python programs, and shell scripts with their libraries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def on_demand(main: str) -> str:
 
 
 def _needed(main: str) -> list[str]:
-    """Return a module and those that it imports, each after those that it needs."""
+    """Return a module and its imports, each after its own imports."""
     found: dict[str, None] = {}
 
     def add(name: str) -> None:
@@ -85,7 +85,7 @@ def script(name: str, arguments: Sequence[str] = ()) -> list[str]:
 
 @cache
 def text(name: str) -> str:
-    """Return a script with each library in the place of the first line that sources it."""
+    """Return a script in which each library replaces the first line that sources it."""
     return _resolved(name, set())
 
 

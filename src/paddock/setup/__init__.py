@@ -1,1 +1,1 @@
-"""The conversation of ``paddock init``: questions, what is asked of a place and a model, and the files it writes."""
+"""The conversation of ``paddock init``: questions, requests to a place and a model, and the files it writes."""

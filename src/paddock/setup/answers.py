@@ -31,7 +31,7 @@ class Sizes:
 
 @frozen
 class Base:
-    """The archive that machines are created from. Without a checksum it is on the node already."""
+    """The base archive of the machines. Without a checksum it is on the node already."""
 
     volume: str
     url: str | None = None

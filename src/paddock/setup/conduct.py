@@ -8,12 +8,14 @@ from typing import Final
 
 from paddock.base.frozen import frozen
 from paddock.file.schema import project_name
-from paddock.setup.answers import Answers, Model, OnHost, OnNode, Shape
+from paddock.setup.answers import Answers, OnHost, OnNode, Shape
 from paddock.setup.files import NewFile
 from paddock.setup.host import HOST, ask_host
 from paddock.setup.keys import Vault
+from paddock.setup.model import ask_model
 from paddock.setup.node import TOKEN_ID, ask_node
-from paddock.setup.questions import Choice, Conversation, Question, as_it_is
+from paddock.setup.questions import Choice, Conversation, Question
+from paddock.setup.sandbox import start
 
 _HOST: Final = "host"
 _SHAPES: Final = (
@@ -33,19 +35,20 @@ class Outcome:
 
 
 def converse(talk: Conversation, folder: Path, project: str | None, *, sandbox: bool) -> Outcome:
-    """Ask everything, and return what is to be written. Nothing is written yet."""
+    """Ask all questions, and return the answers and the files to write. Nothing is written yet."""
     secrets = Vault(folder)
     secrets.require_readable()
     project = project or project_name(folder)
     target = folder / "paddock.yaml"
     talk.say(f"This writes {target} for the project {project}. Ctrl-C stops: nothing is written before the end.")
     place: OnNode | OnHost
+    keys: Sequence[NewFile]
     if sandbox:
-        place, model, keys = _from_sandbox(talk, secrets)
+        box = start(talk)
+        place, key = box.place(talk, secrets)
+        model, keys = box.model(secrets), key.files
     else:
         place, keys = _place(talk, secrets)
-        from paddock.setup.model import ask_model
-
         model = ask_model(talk, secrets, place)
     return Outcome(Answers(project, place, model), [*secrets.files(), *keys])
 
@@ -59,19 +62,11 @@ def _place(talk: Conversation, secrets: Vault) -> tuple[OnNode | OnHost, Sequenc
 
 
 def _shape(talk: Conversation) -> Shape | None:
-    """Return the shape, or None for the one that fits the machine best."""
+    """Return the shape, or None for the best shape of the machine."""
     given = talk.given.get(SHAPE.flag)
     if given in list(Shape):
         return Shape(given)
     if given is None and HOST.flag in talk.given:
         return None
-    answer = talk.ask(SHAPE, as_it_is)
+    answer = talk.ask(SHAPE, str)
     return None if answer == _HOST else Shape(answer)
-
-
-def _from_sandbox(talk: Conversation, secrets: Vault) -> tuple[OnNode, Model, Sequence[NewFile]]:
-    from paddock.setup import sandbox
-
-    box = sandbox.start(talk)
-    place, key = box.place(talk, secrets)
-    return place, box.model(secrets), key.files

@@ -33,7 +33,7 @@ class NewFile:
 
 
 def write_together(files: Sequence[NewFile]) -> None:
-    """Write the files. If one of them cannot be written, all are as they were before.
+    """Write the files. If one of them cannot be written, the others are restored.
 
     The contents are first written beside their places, so that a full disk or a missing permission is noticed early.
     """

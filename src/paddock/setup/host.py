@@ -29,15 +29,12 @@ _PUBLIC: Final = re.compile(r"(ssh-ed25519|ecdsa-\S+|ssh-rsa) [A-Za-z0-9+/=]{20,
 
 
 def ask_host(talk: Conversation, shape: Shape | None) -> OnHost:
-    """Ask for a machine, and for the shape of the agent on it. ``shape`` is the one that the person has named."""
+    """Ask for a machine, and for the shape of the agent on it. ``shape`` is the answer of the person so far."""
     place, found = talk.ask(HOST, lambda answer: _reached(talk, answer))
-    talk.say(f"{place.address or 'This machine'} answers: {found.title}, {_account(found)}.")
+    account = "as root" if found.root else f"as {found.account}, without root"
+    talk.say(f"{place.address or 'This machine'} answers: {found.title}, {account}.")
     fit = _chosen(talk, place, shapes(found, local=place.address is None), shape)
     return replace(place, runtime=fit.runtime, rootless=fit.scope == "user", install=fit.install)
-
-
-def _account(found: HostSurvey) -> str:
-    return "as root" if found.root else f"as {found.account}, without root"
 
 
 def _reached(talk: Conversation, answer: str) -> tuple[OnHost, HostSurvey]:
@@ -54,7 +51,7 @@ def _reached(talk: Conversation, answer: str) -> tuple[OnHost, HostSurvey]:
 
 
 def _logged_in(place: OnHost) -> tuple[OnHost, HostSurvey]:
-    """Survey a machine with the first key that it accepts: one that ssh finds itself, or one of the usual files."""
+    """Survey a machine with the first key that it accepts: ssh's own choice, or a key in the usual files."""
     try:
         return _surveyed(place)
     except Unreachable as error:
@@ -67,7 +64,7 @@ def _logged_in(place: OnHost) -> tuple[OnHost, HostSurvey]:
 def _surveyed(place: OnHost) -> tuple[OnHost, HostSurvey]:
     # With a pinned key, ssh knows the machine by this name, which may have no blank.
     name = "machine" if place.host_key else "the machine"
-    return place, survey(guest_of(name, _spec(place), _path(place.key)))
+    return place, survey(guest_of(name, _spec(place), Path(place.key).expanduser() if place.key else None))
 
 
 def _parsed(answer: str) -> OnHost:
@@ -127,7 +124,7 @@ def _fingerprint(key: str) -> str:
 
 
 def _chosen(talk: Conversation, place: OnHost, fits: Sequence[Fit], shape: Shape | None) -> Fit:
-    possible = {_name(fit): fit for fit in fits if fit.fits}
+    possible = {fit.runtime: fit for fit in fits if fit.fits}
     for reason in dict.fromkeys(fit.why for fit in fits if not fit.fits):
         without = " and ".join(dict.fromkeys(fit.shape for fit in fits if fit.why == reason))
         talk.say(f"Not possible there: {without}. The reason: {reason}.")
@@ -140,16 +137,8 @@ def _chosen(talk: Conversation, place: OnHost, fits: Sequence[Fit], shape: Shape
     return talk.choose(question, wanted.__getitem__)
 
 
-def _name(fit: Fit) -> str:
-    return fit.runtime
-
-
 def _spec(place: OnHost) -> HostSpec:
     if place.address is None:
         return HostSpec()
     given = {"address": place.address, "user": place.user, "port": place.port, "host_key": place.host_key}
     return HostSpec.model_validate({name: value for name, value in given.items() if value is not None})
-
-
-def _path(key: str | None) -> Path | None:
-    return Path(key).expanduser() if key else None

@@ -34,11 +34,11 @@ class SshKey:
 
 
 def choose_key(talk: Conversation) -> SshKey:
-    """Return a key that needs no passphrase. An existing one is told, and a new one is offered."""
+    """Return a key that needs no passphrase. An existing key is taken and printed; otherwise a new key is offered."""
     question = Question("--ssh-key", "Ssh key", "Path of an ssh key without a passphrase, or `new` to make one", _NEW)
     if question.flag not in talk.given:
         for path in (_USUAL, _OWN):
-            if not _file(path).exists():
+            if not Path(path).expanduser().exists():
                 continue
             try:
                 usable(path)
@@ -62,7 +62,7 @@ def found_keys() -> list[str]:
 
 def usable(path: str) -> str:
     """Return the path of a private key; raise an error if ssh could not use it without a question."""
-    private = _file(path)
+    private = Path(path).expanduser()
     if not private.is_file():
         raise BadInput(f"there is no ssh key {path}")
     if not Path(f"{private}.pub").is_file():
@@ -74,7 +74,7 @@ def usable(path: str) -> str:
 
 def new_key(path: str) -> SshKey:
     """Make a key, and return its files. They are written with all other files."""
-    place = _file(path)
+    place = Path(path).expanduser()
     if place.exists():
         return SshKey(usable(path))
     with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
@@ -86,10 +86,6 @@ def new_key(path: str) -> SshKey:
         NewFile(Path(f"{place}.pub"), public, "its public key"),
     ]
     return SshKey(path, files)
-
-
-def _file(path: str) -> Path:
-    return Path(path).expanduser()
 
 
 STORE: Final = "secrets.age"

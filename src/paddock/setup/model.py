@@ -34,13 +34,13 @@ KEY_VARIABLE: Final = Question("--model-key-env", "Key of the model", "Environme
 
 @frozen
 class _Server:
-    """A model server: its URL, and what it said without a key."""
+    """A model server: its URL, and its answer without a key."""
 
     provider: str
     url: str | None  # None: it has a protocol of its own, so a model cannot be tried
     variable: str
     own: bool
-    open: Tried | None = None  # what it offers without a key; None if it needs one
+    open: Tried | None = None  # its models without a key; None if it needs a key
 
 
 def ask_model(talk: Conversation, secrets: Vault, place: OnNode | OnHost) -> Model:

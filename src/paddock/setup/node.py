@@ -1,4 +1,4 @@
-"""Questions about a Proxmox node, most of which the node answers itself."""
+"""Questions about a Proxmox node. The node itself answers most of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from paddock.places.proxmox.template import cloning
 from paddock.setup import keys
 from paddock.setup.answers import Base, OnNode, Sizes
 from paddock.setup.keys import SshKey, Vault, choose_key
-from paddock.setup.questions import Choice, Conversation, Question, Stopped, as_it_is
+from paddock.setup.questions import Choice, Conversation, Question, Stopped
 
 TOKEN_ID: Final = "paddock@pve!agents"  # noqa: S105  its name, not its secret
 _ENTRY: Final = "PVE_TOKEN"
@@ -63,7 +63,7 @@ def ask_node(talk: Conversation, secrets: Vault, token_id: str, *, docker: bool)
 
 
 def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tuple[OnNode, SshKey]:
-    """Ask the node what it offers, and the person what of it to use."""
+    """Read the offers of the node, and ask the person to choose."""
     with closing(connect(access.url, access.token, access.fingerprint)) as client:
         talk.tell("The node accepts the token. Asking what it offers …")
         offers = survey(client)
@@ -83,7 +83,7 @@ def choose_on(talk: Conversation, access: Access, *, docker: bool = False) -> tu
 
 
 def address_of(answer: str) -> str:
-    """Return the URL of a node's API for what a person types: a host name, an address, or a URL."""
+    """Return the URL of a node's API from a typed host name, address or URL."""
     text = answer.strip().rstrip("/")
     text = text if "://" in text else f"https://{text}"
     parts = urlsplit(text)
@@ -164,7 +164,7 @@ def _token(talk: Conversation, secrets: Vault, url: str, fingerprint: str | None
 
 
 def _accepted(url: str, fingerprint: str | None, token: Secret) -> Secret:
-    """Return the token if the node accepts it, and if it may do what the lines allow."""
+    """Return the token if the node accepts it and it has the privileges that the lines grant."""
     with closing(connect(url, token, fingerprint)) as client:
         standing = who(client)
     if not standing.accepted:
@@ -204,9 +204,8 @@ def _storage(talk: Conversation, node: NodeOffer) -> tuple[Storage, Sizes]:
             hint="in Proxmox, a storage needs the content `rootdir`; then run the command again",
         )
     choices = [Choice(each.name, _described(each)) for each in found.values()]
-    question = Question(
-        "--storage", "Storage", "Storage for the machines and the agents' memory", _first_with_room(node.disks), choices
-    )
+    first = next((each.name for each in node.disks if _fits(each, _SMALL)), node.disks[0].name)
+    question = Question("--storage", "Storage", "Storage for the machines and the agents' memory", first, choices)
     chosen, sizes = talk.choose(question, lambda name: (found[name], sizes_on(found[name])))
     if slow := cloning.cost(chosen.type):
         talk.say(f"{chosen.name} ({chosen.type}) has {slow}. That takes longer and more space.")
@@ -215,10 +214,6 @@ def _storage(talk: Conversation, node: NodeOffer) -> tuple[Storage, Sizes]:
 
 def _described(storage: Storage) -> str:
     return "; ".join(filter(None, (f"{storage.type}, {storage.free // _GIB}G free", cloning.cost(storage.type))))
-
-
-def _first_with_room(storages: Sequence[Storage]) -> str:
-    return next((each.name for each in storages if _fits(each, _SMALL)), storages[0].name)
 
 
 def sizes_on(storage: Storage) -> Sizes:
@@ -245,7 +240,7 @@ def _bridge(talk: Conversation, node: NodeOffer) -> str:
     choices = [
         Choice(each.name, one_line(" ".join(filter(None, (each.address, each.comment))), 60)) for each in node.bridges
     ]
-    return talk.choose(Question("--bridge", "Bridge", "Bridge for the machines", choices[0].value, choices), as_it_is)
+    return talk.choose(Question("--bridge", "Bridge", "Bridge for the machines", choices[0].value, choices), str)
 
 
 def _base(talk: Conversation, node: NodeOffer) -> Base:

@@ -27,14 +27,14 @@ class Choice:
 
 @frozen
 class Question:
-    """A question, the flag that answers it, and the answer that is taken if nothing is typed."""
+    """A question, the flag that answers it, and its default answer."""
 
     flag: str
-    subject: str  # what the answer is, in two or three words
+    subject: str  # a name for the answer, in two or three words
     text: str
     default: str | None = None
     choices: Sequence[Choice] = ()
-    others: str = ""  # what an answer may be instead of a choice
+    others: str = ""  # other answers than the choices, in a word
     secret: bool = False
 
     @property
@@ -49,7 +49,6 @@ class Terminal(Protocol):
 
     def hidden(self, prompt: str) -> str:
         """Read a line without showing it."""
-        ...
 
 
 class Stopped(PaddockError):
@@ -62,10 +61,6 @@ class EarlierAnswer(PaddockError):
     def __init__(self, question: Question, error: PaddockError) -> None:
         super().__init__(error.message, hint=error.hint)
         self.question = question
-
-
-def as_it_is(answer: str) -> str:
-    return answer
 
 
 @dataclass
@@ -100,7 +95,7 @@ class Conversation:
                 self.explain(error)
 
     def choose(self, question: Question, check: Callable[[str], T]) -> T:
-        """Ask a question with choices. A single choice is not asked about, but told."""
+        """Ask a question with choices. A single choice is taken without a question, and printed."""
         if question.flag not in self.given and len(question.choices) == 1 and not question.others:
             self.tell(f"{question.subject}: {question.choices[0].value} (the only one)")
             return check(question.choices[0].value)

@@ -48,7 +48,7 @@ class Box:
 
 def start(talk: Conversation) -> Box:
     """Start the sandbox of this account in the background, or find it running."""
-    if not _is_running():
+    if not _pvebox("status").ok:
         _require_containers()
         talk.tell("Starting a simulated Proxmox node on this machine, with real LXC containers …")
         talk.tell("The first start builds a Debian template, which takes some minutes.")
@@ -62,10 +62,6 @@ def start(talk: Conversation) -> Box:
         )
     talk.tell(f"The sandbox answers at {ready['url']}.")
     return Box(ready)
-
-
-def _is_running() -> bool:
-    return _pvebox("status").ok
 
 
 def _require_containers() -> None:
@@ -91,7 +87,7 @@ def _free_port() -> int:
 
 
 def _pvebox(*words: str, deadline: float = 60.0) -> process.Result:
-    """Run a command of the sandbox, which is a package of its own that Paddock does not import.
+    """Run a command of the sandbox, which is another package that Paddock does not import.
 
     Its ready line has secrets, which the mask does not know yet: the result must not be printed.
     """

@@ -1,4 +1,4 @@
-"""Trying a model once, before it is written into a file: one request to an OpenAI-compatible server."""
+"""A trial of a model before it is written into a file: one request to an OpenAI-compatible server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KeyRefused(PaddockError):
 
 @frozen
 class Tried:
-    """What a model server offers, and whether a model answered."""
+    """The models of a server, and the name of the model that answered."""
 
     models: tuple[str, ...]  # empty if the server has no list
     answered: str | None = None  # the model that answered a prompt
@@ -53,7 +53,7 @@ class _Answer:
 
 
 def try_model(url: str, key: Secret | None, model: str | None, *, seconds: float = _SECONDS) -> Tried:
-    """List the models of a server and let one answer. Raise an error that says what is wrong.
+    """List the models of a server and let one answer. Raise an error with the cause.
 
     Without ``model`` a server with a single model is asked for that one, and another server only for its list.
     """
@@ -72,7 +72,7 @@ def try_model(url: str, key: Secret | None, model: str | None, *, seconds: float
 
 
 class _Server:
-    """A model server, with the time until which it has to answer."""
+    """A model server, with a deadline for its answers."""
 
     def __init__(self, url: str, key: Secret | None, end: float) -> None:
         if not _URL.fullmatch(url):
@@ -111,7 +111,7 @@ class _Server:
         return PaddockError(f"{self._url} has no model {one_line(model, 100)}", hint=hint)
 
     def refused(self, answer: _Answer) -> PaddockError:
-        """Return what to tell a person about an answer that is not 200."""
+        """Return the error for an answer other than 200."""
         said = f": {answer.reason}" if answer.reason else ""
         match answer.status:
             case 401 | 403 if self._key is None:

@@ -1,1 +1,1 @@
-"""What a run shows and keeps: progress, journal, tables and timings."""
+"""The output and the records of a run: progress, journal, tables and timings."""

@@ -1,4 +1,4 @@
-"""What a terminal shows about a run: its steps, laid out as lines for a given size. Pure."""
+"""The steps of a run, laid out as lines for a terminal of a given size. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class State(StrEnum):
 
 @dataclass(eq=False)
 class Row:
-    """One step of an agent, or something that it waits for."""
+    """One step of an agent, or one wait."""
 
     id: str
     title: str
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass
 class Section:
-    """The rows of one agent, in the order in which they run."""
+    """The rows of one agent, in the order of the run."""
 
     agent: str
     began: float
@@ -93,7 +93,7 @@ class Board:
 
     @property
     def sections(self) -> list[Section]:
-        """The sections in which something runs or is to come."""
+        """The sections with a running or a pending step."""
         return [self._sections[agent] for agent in self.agents if self._sections[agent].active]
 
     @cached_property
@@ -101,7 +101,7 @@ class Board:
         return self._learn()
 
     def plan(self, agent: str, steps: Iterable[tuple[str, str]], now: float) -> None:
-        """Show these steps, by id and title, as those that are to come."""
+        """Show these steps, by id and title, as pending."""
         section = self._section(agent, now)
         section.rows = [row for row in section.rows if row.state is not State.TO_COME]
         section.rows += [Row(each, title, State.TO_COME, self._usual.get(each)) for each, title in steps]
@@ -233,7 +233,7 @@ def record(text: str, seconds: float, width: int) -> str:
 
 
 def frame(sections: Sequence[Section], size: Size, now: float, *, named: bool) -> list[Line]:
-    """Return the lines for the sections: fewer than the terminal has, so that it never scrolls because of them."""
+    """Return the lines for the sections. They are fewer than the terminal's, so that it never scrolls."""
     room = max(size.height - 1, 1)
     if len(sections) > room:
         more = len(sections) - room + 1
@@ -245,7 +245,7 @@ def frame(sections: Sequence[Section], size: Size, now: float, *, named: bool) -
 
 
 def _shared(wanted: Sequence[int], room: int) -> list[int]:
-    """Share the lines of the terminal: nobody gets more than it wants, and the others get equally many."""
+    """Share the lines of the terminal: each agent gets at most the lines it needs, and the rest is shared equally."""
     given = [1] * len(wanted)
     while sum(given) < room:
         short = [at for at, lines in enumerate(given) if lines < wanted[at]]
@@ -321,7 +321,7 @@ def _line(row: Row, now: float) -> Line:
 
 
 def _remark(row: Row, now: float) -> str:
-    """Say how long a step still takes, or that it takes longer than usual."""
+    """Return the time left of a step, or its usual time if it takes longer."""
     left = row.left(now)
     if left is None or row.usual is None:
         return ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any, Final, Self
 
-from paddock.base import clock
+from paddock.base import clock, folders
 from paddock.base.computer import state_folder
 from paddock.base.errors import PaddockError, is_full, warn_not_written
 from paddock.base.frozen import frozen
@@ -39,7 +39,7 @@ class Journal:
         self.path = folder() / f"{now:%Y%m%dT%H%M%S.%f}-{verb}.jsonl"
         self._file: IO[bytes] | None = None
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folders.make_private(self.path.parent)
             prune(self.path.parent, now)
             # Unbuffered, so that a failed write is not repeated when the file is closed.
             self._file = self.path.open("xb", buffering=0)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from paddock.base import clock
@@ -14,14 +14,12 @@ from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.secret import mask
 from paddock.base.text import one_line, visible
+from paddock.show.frame import Board, Row, State, record
 from paddock.show.journal import Journal, past_runs, usual_seconds
+from paddock.show.screen import Screen, draws
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from paddock.plan.step import Step
-    from paddock.show.frame import Row
-    from paddock.show.screen import Screen
 
 
 _SOON: Final = 2.0  # seconds before which the speed is not known
@@ -39,7 +37,7 @@ class Progress:
         self._recent = deque([(clock.monotonic(), 0)], maxlen=_RECENT)  # when so many bytes had passed
 
     def __call__(self, count: int) -> None:
-        """Note that so many more bytes have passed."""
+        """Count more bytes."""
         self._done += count
         now = clock.monotonic()
         if now - self._recent[-1][0] >= self._every:
@@ -81,7 +79,8 @@ class Reporter:
     def __init__(self, journal: Journal | None = None, *, parallel: bool = False) -> None:
         self._journal = journal
         self.parallel = parallel
-        self.screen = _screen(named=parallel) if sys.stderr.isatty() else None
+        board = Board(lambda: usual_seconds(past_runs(_LEARNED_FROM)))
+        self.screen = Screen(sys.stderr, board, named=parallel) if draws(sys.stderr) else None
         self.ended = False
         self._silent = False
         self._start = time.monotonic()
@@ -163,7 +162,7 @@ class AgentReporter:
         self._reporter.print(f"{self._prefix}{text}", "dim")
 
     def warn(self, text: str) -> None:
-        """Print a line that a person has to read. On a terminal no text of an agent can look like it."""
+        """Print an important line. On a terminal no text of an agent can look like it."""
         self._reporter.print(f"{self._prefix}{text}", "bold yellow")
 
     def journal(self, event: str, **fields: object) -> None:
@@ -172,7 +171,7 @@ class AgentReporter:
 
     @contextmanager
     def plan(self, steps: Sequence[Step], then: Sequence[Step] = ()) -> Iterator[None]:
-        """Show the steps of a plan from its start, and those of the plan after it, on a terminal."""
+        """Show the steps of a plan, and of the plan after it, on a terminal from the start."""
         screen = self._reporter.screen
         if screen is None:
             yield
@@ -186,13 +185,23 @@ class AgentReporter:
                 board.plan(self._agent, (), time.monotonic())
             raise
 
-    def waiting(self, what: str) -> AbstractContextManager[None]:
-        """Show on a terminal, for as long as the context lasts, what the agent waits for. It is no step."""
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Show the reason for a wait on a terminal until the context ends. The wait is no step."""
         screen = self._reporter.screen
-        return _passing(screen, self._agent, what) if screen else nullcontext()
+        if screen is None:
+            yield
+            return
+        with screen.changing() as board:
+            row = board.begin(self._agent, "", _title(what), time.monotonic(), passing=True)
+        try:
+            yield
+        finally:
+            with screen.changing() as board:
+                board.end(self._agent, row, time.monotonic())
 
     def finish(self) -> None:
-        """End what is shown of the agent. The lines about its steps stay."""
+        """Remove the agent from the frame. The lines about its steps stay."""
         screen = self._reporter.screen
         if screen is None:
             return
@@ -256,8 +265,6 @@ class AgentReporter:
             self._record(screen)
 
     def _record(self, screen: Screen) -> None:
-        from paddock.show.frame import State, record
-
         with screen.changing() as board:
             rows: list[Row] = list(board.record(self._agent))
             for row in rows:
@@ -270,28 +277,17 @@ class AgentReporter:
                     screen.print(f"  ✗ {told}", "red")
 
     def output(self, text: str) -> None:
-        """Show the newest line of what the step that runs prints. A log does not get it."""
+        """Show the newest output line of the running step on a terminal, but not in a log."""
         if self._shown and self._reporter.screen:
             self._shown.show(text)
 
     def progress(self, total: Callable[[], int | None]) -> Progress:
-        """Return a function that gets numbers of bytes and shows their sum beside the step that runs.
+        """Return a function that adds up numbers of bytes and shows the sum beside the running step.
 
         The total may become known later. Until then only the sum is shown.
         """
         shown = self._shown
         return Progress(shown.show, shown.every, total) if shown else Progress(self.say, _RARELY, total)
-
-
-@contextmanager
-def _passing(screen: Screen, agent: str, what: str) -> Iterator[None]:
-    with screen.changing() as board:
-        row = board.begin(agent, "", _title(what), time.monotonic(), passing=True)
-    try:
-        yield
-    finally:
-        with screen.changing() as board:
-            board.end(agent, row, time.monotonic())
 
 
 def _title(text: str) -> str:
@@ -301,12 +297,3 @@ def _title(text: str) -> str:
 def _indented(text: str) -> str:
     """Indent the text, and further lines more than the first, so that none looks like a step."""
     return "  " + text.replace("\n", "\n      ")
-
-
-def _screen(*, named: bool) -> Screen | None:
-    from paddock.show.frame import Board
-    from paddock.show.screen import Screen, draws
-
-    if not draws(sys.stderr):
-        return None
-    return Screen(sys.stderr, Board(lambda: usual_seconds(past_runs(_LEARNED_FROM))), named=named)

@@ -39,7 +39,7 @@ def coloured(text: str, style: str) -> str:
     """Return a text in a colour, unless the user wants none."""
     if not style or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
-    # A line that is scrolled away and printed again keeps its colour only if it has one of its own.
+    # A line that is scrolled away and printed again keeps its colour only if the colour is set in that line.
     return "\n".join(f"\x1b[{_STYLES[style]}m{line}\x1b[0m" for line in text.split("\n"))
 
 
@@ -199,7 +199,7 @@ class Screen:
                 self._settings = self._settings or termios.tcgetattr(terminal)
                 settings = list(self._settings)
                 settings[_LOCAL_MODES] &= ~termios.ECHO
-                settings[_LOCAL_MODES] |= termios.NOFLSH  # or Ctrl-C drops what is on its way to the terminal
+                settings[_LOCAL_MODES] |= termios.NOFLSH  # or Ctrl-C drops unprinted output
                 termios.tcsetattr(terminal, termios.TCSANOW, settings)
                 self._quiet = True
 

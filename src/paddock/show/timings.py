@@ -25,7 +25,7 @@ _MOST_LINES: Final = 7  # of the scale
 _FONTS: Final = (
     "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', Ubuntu, Cantarell, 'Helvetica Neue', Arial, sans-serif"
 )
-# What the steps are about, by the beginnings of their ids. The colours differ for colour-blind people too.
+# The subjects of the steps, by the beginnings of their ids. The colours differ for colour-blind people too.
 _KINDS: Final = {
     "state": ("pet", "state"),
     "template": ("template",),

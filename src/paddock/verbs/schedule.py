@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from paddock.base import process
+from paddock.base import folders, process
 from paddock.base.errors import BadInput, PaddockError, Refused
 from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed, Result
@@ -124,7 +124,7 @@ def _folder(timer: Timer) -> Path:
 
 
 def _of_account() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd/user"
+    return folders.config() / "systemd/user"
 
 
 def _expect_systemd() -> None:

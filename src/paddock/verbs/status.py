@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, Self
 
-from paddock.base import clock
+from paddock.base import clock, folders
 from paddock.base.computer import state_folder
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
@@ -239,7 +239,7 @@ def _newest(package: str) -> str | None:
     except PaddockError:
         return None
     with suppress(OSError):  # without it, the index is asked again next time
-        path.parent.mkdir(parents=True, exist_ok=True)
+        folders.make_private(path.parent)
         path.write_text(json.dumps({"version": version, "asked": now.isoformat()}))
     return version
 

@@ -35,7 +35,7 @@ def is_recent(seen: BackupsSeen, now: datetime) -> bool:
 
 
 def newest_in_words(seen: BackupsSeen | None, now: datetime) -> str:
-    """Say how old the newest backup is."""
+    """Return a sentence about the age of the newest backup."""
     if seen is None:
         return "-"
     if seen.unknown is not None:
@@ -50,7 +50,7 @@ def newest_in_words(seen: BackupsSeen | None, now: datetime) -> str:
 
 
 def drill_in_words(seen: BackupsSeen | None, now: datetime) -> str:
-    """Say what the last drill has shown."""
+    """Return a sentence about the last drill."""
     if seen is None:
         return "-"
     if seen.unknown is not None:

@@ -120,7 +120,7 @@ _CONNECT: Final = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys
 
 
 def checks(sockets: Sequence[str]) -> Iterator[Check]:
-    """Yield a check for each socket: the agent can use it, and what that means."""
+    """Yield a check that the agent can use each socket. Its evidence names the risk."""
     for path in sockets:
         attempt = Attempt(("python3", "-I", "-c", _CONNECT, path))
         hint = "the socket needs a group other than root: see docs/containers.md; or remove it from container.volumes"
@@ -138,7 +138,7 @@ _SLACK: Final = 1.01  # the kernel rounds to pages, systemd to thousandths
 
 
 def limits_lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Line]:
-    """Check the limits that the file asks for. Without any, the units may use most of the memory, and that is told."""
+    """Check the limits that the file asks for. Without any, report that the units may use most of the memory."""
     if not subject.limits_units:
         return
     found = list(fact["found"].values())
@@ -170,7 +170,7 @@ _NO_SHELLS: Final = ("/nologin", "/false")
 
 
 def login_lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Line]:
-    """Check that sshd refuses the account, and that it has expired. An account of a person is only told of."""
+    """Check that sshd refuses the account, and that it has expired. A person's own account is only reported."""
     found, seconds = fact["found"], fact["seconds"]
     if not subject.account:
         evidence = f"the agent has no account of its own, and Paddock does not change yours: {_UNCONFINED}"
@@ -209,7 +209,7 @@ def _said(tried: Mapping[str, Any]) -> str:
 
 
 def _of_a_person(found: Mapping[str, Any], ways: list[str], home: str) -> Line:
-    """Return what a person may want to know. Paddock does not change an account that it did not make."""
+    """Return a line about an account that Paddock did not make, and therefore does not change."""
     name = found["name"]
     if not ways:
         return Line(_LOGIN, Outcome.OK, f"the account {name} has expired and has no shell")

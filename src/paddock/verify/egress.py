@@ -1,4 +1,4 @@
-"""Checks of where the agent may connect to: addresses that must be closed to it, and addresses that must not be."""
+"""Checks of the agent's connections: forbidden addresses are closed to it, and allowed addresses are open."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def checks(agent: str, network: NetworkSpec, reaches: Sequence[Endpoint], hosts:
 
 
 def lines(limited: bool) -> Iterator[Line]:
-    """Yield a line that tells that the connections of an agent are not limited."""
+    """Yield a line that reports unlimited connections of an agent."""
     if not limited:
         evidence = "open: the agent may connect to every address; network: {egress: internet} closes private ones"
         yield Line("egress.closed", Outcome.UNAVAILABLE, evidence)

@@ -12,7 +12,7 @@ from paddock.verify.line import Line, Outcome, Subject
 Facts = Mapping[str, Any]
 _Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
 
-# In the order in which they are shown, by the name of the fact.
+# By the name of the fact, in the order of the output.
 _QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease, "ports": exposure.ports}
 _ALL: Final[Mapping[str, _Judge]] = {
     "memory": state.memory,
@@ -28,7 +28,7 @@ _ALL: Final[Mapping[str, _Judge]] = {
 
 
 def lines(subject: Subject, facts: Facts, *, quick: bool) -> list[Line]:
-    """Return the lines that follow from the facts, in the order in which they are shown."""
+    """Return the lines that follow from the facts, in the order of the output."""
     inside = facts["inside"]
     return [
         *_judged(_QUICK, subject, facts),

@@ -1,4 +1,4 @@
-"""What is verified and what came out: the expected condition of an agent, and lines with their evidence."""
+"""The subject and the result of a verification: the expected condition of an agent, and lines with evidence."""
 
 from __future__ import annotations
 
@@ -90,11 +90,6 @@ class Subject:
     health_port: frozenset[int] = frozenset()  # the loopback port that health is asked on, usually the agent's own
     limited: bool = False  # the file limits the agent's connections
     exposed: frozenset[int] = frozenset()  # ports that other machines may reach
-
-    @property
-    def root(self) -> str:
-        """The folder of the agent's bundles and secrets."""
-        return self.paths.etc.removesuffix("/current")
 
     def questions(self, *, quick: bool) -> list[Check]:
         """Return the checks that are asked beside the agent, in the order of their answers."""

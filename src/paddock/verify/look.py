@@ -102,9 +102,9 @@ def question(
         "account": subject.account,
         "ports": sorted({*subject.ports, *subject.health_port}),
         "alone": Isolation.ACCOUNT in subject.confined,
-        "env_files": [f"{subject.root}/secrets.env", f"{subject.root}/generated.env"],
+        "env_files": [f"{paths.root}/secrets.env", f"{paths.root}/generated.env"],
         "own_machine": subject.own_machine,
-        "search": ["/etc", *(["/"] if subject.own_machine else []), *_OPEN_FOLDERS, paths.state, subject.root],
+        "search": ["/etc", *(["/"] if subject.own_machine else []), *_OPEN_FOLDERS, paths.state, paths.root],
         "skip": [paths.code],  # `files.code` compares it
         "logs": list(argvs.logs),
         "inside": {

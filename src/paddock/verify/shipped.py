@@ -1,4 +1,4 @@
-"""Checks that the installed configuration and code are still as they were shipped."""
+"""Checks that the installed configuration and code were not changed."""
 
 from __future__ import annotations
 

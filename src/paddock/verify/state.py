@@ -64,7 +64,7 @@ def memory(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> I
 
 
 def _uid(subject: Subject, facts: Mapping[str, Any]) -> int | None:
-    """Return the uid of the agent on its machine; without an account of its own, that of the user who verifies."""
+    """Return the uid of the agent on its machine; without its own account, the uid of the user who verifies."""
     if Isolation.ACCOUNT not in subject.confined:
         return int(facts["uid"])
     uid = facts["inside"].get("found", {}).get("uid")
@@ -121,12 +121,9 @@ def processes(subject: Subject, facts: Mapping[str, Any]) -> Iterator[Line]:
         restarting = found["restarts"] >= _AGAIN_AND_AGAIN and age < _SETTLED
         ok = found["state"] == "active" and found["pid"] > 0 and not restarting
         how = f"runs as process {found['pid']} for {_duration(age)}" if found["state"] == "active" else found["state"]
-        evidence = how + _restarted(found["restarts"])
+        times = found["restarts"]
+        evidence = how + (f", restarted {'once' if times == 1 else f'{times} times'}" if times else "")
         yield Line.of(f"process.{name}", ok, evidence, f"`paddock logs {subject.agent}` tells why")
-
-
-def _restarted(times: int) -> str:
-    return f", restarted {'once' if times == 1 else f'{times} times'}" if times else ""
 
 
 def _duration(seconds: float) -> str:

@@ -120,7 +120,7 @@ class ExposeSpec(Model):
         None,
         description="port number; without it the agent's own port of this name",
     )
-    address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
+    address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  its purpose is to expose
 
 
 class VerifySpec(Model):
@@ -138,8 +138,8 @@ class AgentSpec(Model):
 
     # Facts about a kind for the rules of the file; a kind overrides them.
     #
-    # Keys whose texts another program reads, and in which that program replaces ${NAME}. The value says what to write
-    # instead of a secret. It is None for keys in which only the value, never a name, can show that a text is a secret.
+    # Keys whose texts another program reads and replaces ${NAME} in. The value is the remedy for a secret there. It is
+    # None for keys in which only the value, never a name, can show that a text is a secret.
     expanded: ClassVar[Mapping[str, str | None]] = {"documents": None, "service": None, "verify": None}
     # What other tools call a key, in lower case letters only or by its path, with the key's path in this file.
     names_elsewhere: ClassVar[Mapping[str, str]] = {
@@ -286,6 +286,10 @@ class AgentSpec(Model):
             raise ValueError("must be an absolute path, or one below the agent's home, without ..")
         return value
 
+    def document_path(self, name: str) -> str:
+        """Return the path of a document: bare names are in the working directory, paths below the home."""
+        return name if "/" in name else f"{self.working_directory}/{name}"
+
     @property
     def image_brings_code(self) -> bool:
         """Whether the agent's code is in the image of its container."""
@@ -293,7 +297,7 @@ class AgentSpec(Model):
 
     @property
     def model_gateway(self) -> str | None:
-        """The name of the agent in this file that serves models to this one, if there is one."""
+        """The name of the agent in this file that serves models to this agent, if any."""
         return None
 
     def ports(self) -> dict[str, int]:

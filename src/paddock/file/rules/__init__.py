@@ -1,1 +1,1 @@
-"""Rules that one model alone cannot express."""
+"""Rules across several models."""

@@ -68,7 +68,7 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
 
 
 def _archives(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
-    """Yield what keeps Proxmox from making backups of the agent that can be read again."""
+    """Yield the keys with which Proxmox could not make readable backups of the agent."""
     if agent.backup is None or agent.backup.to.proxmox is None:
         return
     where = ("backup", "to", "proxmox")

@@ -67,7 +67,7 @@ def _has_the_usual_form(path: str, own: str) -> bool:
 def hidden_by(path: str, needed: Mapping[str, str], *, itself: bool = False) -> str | None:
     """Return why nothing can be mounted at a path: it would hide a folder that is needed; None if it can.
 
-    ``needed`` maps more folders to what they are. With ``itself``, paths below the system's folders are allowed.
+    ``needed`` maps more folders to their descriptions. With ``itself``, paths below the system's folders are allowed.
     """
     own, system = _paddocks(path), _systems(path)
     if own and (within(path, own) or system is None):
@@ -105,6 +105,6 @@ def _paddocks(path: str) -> str | None:
 
 
 def _systems(path: str) -> str | None:
-    """Return the folder of the system that a path is or is below, if there is one."""
+    """Return the system's folder that contains or equals a path, if there is one."""
     whole = next((folder for folder in _WHOLE if within(path, folder)), None)
     return whole or (path if path in _SHARED else None)

@@ -1,4 +1,4 @@
-"""Find values that look like secrets, and references ``${NAME}`` that nobody replaces."""
+"""Find values that look like secrets, and references ``${NAME}`` that stay unreplaced."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _OF_A_VOLUME: Final = ("backup", "pet", "size", "storage", "volume")
 
 @frozen
 class Shape:
-    """What decides which keys have an effect. The kind of the place is None if it is not known."""
+    """The facts that decide which keys have an effect. ``on_host`` is None if the place is unknown."""
 
     kind: type[AgentSpec]
     runtime: str

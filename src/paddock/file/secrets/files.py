@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
+from paddock.base import folders
 from paddock.base.computer import read_private, write_private
 from paddock.base.errors import BadInput
 from paddock.base.frozen import frozen
@@ -65,8 +66,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 def own_identity_path() -> Path:
     """Return the default path of the person's age identity."""
-    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(config) / "paddock" / "age.key"
+    return folders.config() / "paddock/age.key"
 
 
 def decrypted(path: Path, identity: Path | None = None) -> Secret:

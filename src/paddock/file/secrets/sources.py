@@ -20,7 +20,7 @@ from paddock.file.models.fields import is_variable
 from paddock.file.secrets import files as secret_files
 from paddock.file.secrets.allowed import expect_allowed
 
-# What is a path to a file, and hardly a secret.
+# A path to a file, which is hardly a secret.
 _PATH: Final = re.compile(r"(\.{0,2}|~)/|[\w./-]+\.(env|age|json|ya?ml|txt)$")
 
 

@@ -128,7 +128,7 @@ def _event(found: Mapping[str, Any]) -> Event | None:
 
 
 def _history(entries: Sequence[Any]) -> Iterator[Mapping[str, str]]:
-    """Yield what people and the agent have said. A run accepts no calls of tools and no results of them."""
+    """Yield the messages of people and of the agent. A run accepts no tool calls and no tool results."""
     for entry in entries:
         if isinstance(entry, dict) and entry.get("role") in ("user", "assistant"):
             content = _words(entry.get("content"))
@@ -183,7 +183,7 @@ def _code(answer: Answer) -> object:
 
 
 def _told(answer: Answer) -> str:
-    """Return what the API said instead of what was asked for."""
+    """Return a sentence about an unexpected answer of the API."""
     error = answer.body.get("error") if isinstance(answer.body, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
     if answer.status == 404 and not isinstance(message, str):

@@ -12,7 +12,7 @@ from paddock.kinds.checks import Attempt, Check, Databases, LogLines, ReadFile
 from paddock.kinds.hermes import connectors, managed, model_server
 from paddock.kinds.hermes.mcp import enabled, servers
 from paddock.kinds.hermes.platforms import PLATFORMS
-from paddock.kinds.hermes.spec import HOME, HermesSpec, MatrixSpec, NtfySpec
+from paddock.kinds.hermes.spec import HOME, HermesSpec, MatrixSpec, NtfySpec, section
 from paddock.kinds.workload import Answer, Paths, Request, Verdict
 
 _LONGEST: Final = 300  # characters about one connector, which the agent wrote
@@ -42,7 +42,7 @@ def _runs(found: Any) -> Verdict:
 
 
 def refusals(hermes: str, refused: Sequence[Sequence[str]]) -> Check:
-    """Check that commands which the agent may not use are refused; a command that is not refused prints its help."""
+    """Check that forbidden commands are refused. A command that is not refused prints its help."""
     script = """hermes=$1; shift
 for words; do
     "$hermes" $words --help 2>&1 | grep -q "managed by paddock" || echo "$words"
@@ -86,7 +86,7 @@ def _pinned(done: Mapping[str, Any], scope: str) -> Verdict:
 
 
 def version(url: str, wanted: str) -> Check:
-    """Check that an image brings the version that the file names. Hermes says it when it is asked for its health."""
+    """Check that an image brings the version that the file names. The answer about Hermes' health has it."""
     hint = "write the version that the image has, or an image of this version, then run `paddock up`"
     request = Request("GET", f"{url}/health", seconds=3)
     return Check("version", request, lambda answer: _version(answer, wanted), hint, quick=True)
@@ -187,7 +187,7 @@ def model(agent: HermesSpec) -> Iterator[Check]:
     """Yield checks that the model server, asked from the agent's machine, accepts the key and offers the model."""
     settings = model_server.completed(agent)
     short = settings.get("model")
-    default = short if isinstance(short, str) else _section(settings, "model").get("default")
+    default = short if isinstance(short, str) else section(settings, "model").get("default")
     endpoint = _endpoint(settings, model_server.key_of_hermes(agent))
     if endpoint is None:
         return
@@ -206,9 +206,9 @@ def _endpoint(settings: Mapping[str, Any], derived: str | None) -> Endpoint | No
 
     ``derived`` is the variable with the key of a server that the settings name by its URL alone.
     """
-    model = _section(settings, "model")
+    model = section(settings, "model")
     name = str(model.get("provider", "")).removeprefix("custom:")
-    provider = _section(settings, "providers").get(name)
+    provider = section(settings, "providers").get(name)
     if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
         key = provider.get("key_env")
         return Endpoint(provider["base_url"], key if isinstance(key, str) else None)
@@ -216,11 +216,6 @@ def _endpoint(settings: Mapping[str, Any], derived: str | None) -> Endpoint | No
         key = str(model.get("api_key", ""))
         return Endpoint(model["base_url"], key[2:-1] if key.startswith("${") else derived)
     return None
-
-
-def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    section = settings.get(name)
-    return section if isinstance(section, dict) else {}
 
 
 def _accepts_the_key(answer: Answer, endpoint: Endpoint) -> Verdict:
@@ -328,7 +323,7 @@ def _webhook(url: str, route: str) -> Check:
     )
 
 
-# Hermes' lines in logs/agent.log (tools/mcp_tool.py). Nothing else tells whether a server is connected.
+# Hermes' lines in logs/agent.log (tools/mcp_tool.py). Nothing else shows whether a server is connected.
 _REGISTERED: Final = re.compile(r"MCP server '([^']+)' \(\w+\): registered (\d+) tool\(s\): ?(.*)")
 # Hermes does not say whether this succeeded; it does say if it failed.
 _TRIED_AGAIN: Final = re.compile(r"MCP server '([^']+)': attempting revival")
@@ -342,7 +337,7 @@ _MOST_TOOLS: Final = 20  # names in the evidence
 
 
 def of_mcp_servers(agent: HermesSpec, name: str, hermes_home: str) -> Iterator[Check]:
-    """Yield a check for each enabled server: what the agent's log says since its process was started."""
+    """Yield a check of the agent's log, since its process was started, for each enabled server."""
     log = LogLines(f"{hermes_home}/logs/agent.log", _WORDS)
     for server, given in servers(agent).items():
         if enabled(given):
@@ -365,7 +360,7 @@ def _mcp_connected(server: str, found: Mapping[str, Any]) -> Verdict:
 
 
 def _said(line: str, server: str) -> Verdict | None:
-    """Return what a line of the log says about a server. The agent's account can write such lines too."""
+    """Return the verdict of one log line on a server. The agent's account can write such lines too."""
     if (registered := _REGISTERED.search(line)) and registered[1] == server:
         return _tools(int(registered[2]), [tool for tool in registered[3].split(", ") if tool])
     if (tried := _TRIED_AGAIN.search(line)) and tried[1] == server:

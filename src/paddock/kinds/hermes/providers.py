@@ -11,7 +11,7 @@ from paddock.base.frozen import frozen
 from paddock.file.kinds import Mistake
 from paddock.file.tree import Location
 from paddock.kinds.hermes import versions
-from paddock.kinds.hermes.spec import HermesSpec
+from paddock.kinds.hermes.spec import HermesSpec, section
 
 
 @frozen
@@ -160,7 +160,7 @@ def extras(agent: HermesSpec) -> Iterator[str]:
 
 
 def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Yield the providers that Hermes does not know, or that it would use in another way than the settings say."""
+    """Yield providers that Hermes does not know, or would use differently from the settings."""
     found = versions.version_of(agent)
     names = own_names(settings)
     for location, part in _parts(settings):
@@ -220,9 +220,8 @@ def _speaks_messages(part: Mapping[str, Any]) -> bool:
 
 def _chosen_by_key(agent: HermesSpec) -> Iterator[str]:
     """Yield the providers that Hermes may choose by their keys, if the file names neither a provider nor a URL."""
-    model = agent.settings.get("model")
-    section = model if isinstance(model, dict) else {}
-    if section.get("provider", "auto") != "auto" or section.get("base_url") or agent.model_gateway:
+    model = section(agent.settings, "model")
+    if model.get("provider", "auto") != "auto" or model.get("base_url") or agent.model_gateway:
         return
     if agent.secrets.keys().isdisjoint(("OPENAI_API_KEY", "OPENROUTER_API_KEY")):  # with one of them, openrouter
         yield from (name for name, each in PROVIDERS.items() if not agent.secrets.keys().isdisjoint(each.keys))

@@ -14,17 +14,18 @@ from paddock.file.kinds import FileView, Mistake
 from paddock.kinds import files as shipped
 from paddock.kinds.code import Distribution, Tool, Toolchain
 from paddock.kinds.files import merged
-from paddock.kinds.hermes import connectors, mcp, programs, providers, rules, settings
+from paddock.kinds.hermes import connectors, keeping, mcp, providers, rules, settings
 from paddock.kinds.hermes.spec import API_KEY, HermesSpec, Skills
+from paddock.kinds.keeping import Keeping, Traces
 from paddock.kinds.packaged import PackagedRecipe
 
 if TYPE_CHECKING:
     from paddock.kinds.checks import Check
     from paddock.kinds.endpoints import ModelServer
     from paddock.kinds.hermes.api import HermesConversation
-    from paddock.kinds.workload import Keeping, Paths, Probes, Traces, Workload
+    from paddock.kinds.workload import Paths, Probes, Workload
 
-# The program with which its tools control a browser: a binary from an npm package, which needs no Node.
+# Its tools control a browser with this program: a binary from an npm package, which needs no Node.
 _BROWSER: Final = Tool(
     "agent-browser",
     version="0.41.0",
@@ -88,7 +89,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
         return (_BROWSER,) if agent.browser else ()
 
     def toolchains(self, agent: HermesSpec) -> Sequence[Toolchain]:
-        return programs.toolchains(agent)
+        return mcp.toolchains(agent)
 
     def folders(self, agent: HermesSpec) -> Sequence[str]:
         # Hermes looks for them at the top of its venv, and copies new skills into its home when it starts.
@@ -115,19 +116,13 @@ class Hermes(PackagedRecipe[HermesSpec]):
         return every_check(agent, name, paths)
 
     def traces(self, agent: HermesSpec) -> Traces:
-        from paddock.kinds.hermes.keeping import TRACES
-
-        return TRACES
+        return keeping.TRACES
 
     def keeping(self, agent: HermesSpec) -> Keeping:
-        from paddock.kinds.hermes.keeping import keeping
-
-        return keeping(agent)
+        return keeping.keeping(agent)
 
     def harmless(self, agent: HermesSpec, model: str | None, ports: Mapping[str, int]) -> HermesSpec:
-        from paddock.kinds.hermes import keeping as harmless
-
-        return harmless.copy(agent, list(self.extras(agent)), model, ports)
+        return keeping.copy(agent, list(self.extras(agent)), model, ports)
 
     def using(self, agent: HermesSpec, server: ModelServer) -> HermesSpec:
         # Hermes sends a key to a provider custom:NAME; to a plain `custom` it sends none.

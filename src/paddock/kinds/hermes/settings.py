@@ -10,7 +10,7 @@ from paddock.file.kinds import Mistake
 from paddock.file.tree import Location, Tree, texts
 from paddock.kinds.hermes import documents, model_server, providers
 from paddock.kinds.hermes.providers import PROVIDERS, Provider, known_as
-from paddock.kinds.hermes.spec import HermesSpec, Managed
+from paddock.kinds.hermes.spec import HermesSpec, Managed, section
 
 _NUMBER: Final = (int, float)
 # The types of well-known keys; other keys are not checked.
@@ -51,7 +51,7 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake
     yield from providers.mistakes(agent, settings)
     yield from directory_mistakes(agent, settings)
     known = {*agent.secrets, *agent.environment}
-    for name, provider in _mapping(settings, "providers").items():
+    for name, provider in section(settings, "providers").items():
         yield from _provider(("providers", name), provider)
         key = provider.get("key_env") if isinstance(provider, dict) else None
         if isinstance(key, str) and key not in known and not agent.environment_files:
@@ -108,7 +108,7 @@ def _url(location: Location, part: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
-    model = _mapping(settings, "model")
+    model = section(settings, "model")
     provider = model.get("provider")
     if "key_env" in model:
         yield (
@@ -122,7 +122,7 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
         yield ("model", "default"), sentence
     if not isinstance(provider, str):
         return
-    own = _mapping(settings, "providers")
+    own = section(settings, "providers")
     at = ("model", "provider")
     kind, _, name = provider.partition(":")
     older = settings.get("custom_providers")
@@ -142,7 +142,7 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _lacks_a_name(settings: Mapping[str, Any]) -> bool:
     """Return whether neither the settings nor Hermes choose a model of the server that they name."""
-    model = _mapping(settings, "model")
+    model = section(settings, "model")
     provider = model.get("provider")
     if model.get("default") or model.get("model"):
         return False
@@ -152,11 +152,6 @@ def _lacks_a_name(settings: Mapping[str, Any]) -> bool:
     if found is None:
         return not providers.has_a_model(provider) and known_as(provider) in PROVIDERS
     return not (found.get("default_model") or found.get("model"))
-
-
-def _mapping(settings: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = settings.get(key)
-    return found if isinstance(found, dict) else {}
 
 
 # For these Hermes would use the home of the agent's account, whatever the working directory of its process is.

@@ -93,7 +93,7 @@ class NtfySpec(Model):
 
 
 class RouteSpec(Model):
-    """A path of the webhook: what a signed message makes the agent do."""
+    """A path of the webhook, and the task that a signed message to it starts."""
 
     secret_env: VariableName | None = Field(
         None, description="name, under secrets, of the secret that signs its messages; without it WEBHOOK_SECRET"
@@ -441,3 +441,9 @@ class HermesSpec(PackagedSpec):
 def _port(agent: HermesSpec, listener: platforms.Listener) -> int:
     given = agent.environment.get(listener.port, "")
     return int(given) if given.isascii() and given.isdecimal() else listener.number
+
+
+def section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a section of Hermes' settings; empty if it is no mapping."""
+    found = settings.get(name)
+    return found if isinstance(found, dict) else {}

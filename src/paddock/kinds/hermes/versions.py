@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Final
 
 from paddock.base.frozen import frozen
@@ -18,11 +19,7 @@ class Traits:
 
     config_version: int  # the form of config.yaml; Hermes would convert an older one
     run: Sequence[str] = ()  # options of `hermes gateway run`
-    environment: Mapping[str, str] | None = None
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        return self.environment or {}
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 # A restart that is requested in a chat must end the process, so that the supervisor starts it again. Without this,
@@ -34,9 +31,9 @@ _BY_VARIABLE: Final = {"XPC_SERVICE_NAME": "paddock"}
 OLDEST: Final[Version] = (0, 17, 0)
 
 _TRAITS: Final[Mapping[Version, Traits]] = {
-    OLDEST: Traits(30, environment=_BY_VARIABLE),
-    (0, 18, 0): Traits(32, environment=_BY_VARIABLE),
-    (0, 18, 1): Traits(33, environment=_BY_VARIABLE),
+    OLDEST: Traits(30, variables=_BY_VARIABLE),
+    (0, 18, 0): Traits(32, variables=_BY_VARIABLE),
+    (0, 18, 1): Traits(33, variables=_BY_VARIABLE),
     (0, 19, 0): Traits(33, run=("--external-supervisor",)),
 }
 

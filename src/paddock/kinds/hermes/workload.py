@@ -9,19 +9,30 @@ from shlex import quote
 from typing import Any, Final
 
 from paddock.file.models.agent import Restart
-from paddock.kinds.documents import beyond_home, working_directory
 from paddock.kinds.endpoints import named_in
 from paddock.kinds.files import merged
 from paddock.kinds.hermes import connectors, managed, model_server, settings, versions
 from paddock.kinds.hermes.documents import MEMORIES, SOUL, places
-from paddock.kinds.hermes.programs import COMMANDS, wanted
+from paddock.kinds.hermes.mcp import COMMANDS, wanted_programs
 from paddock.kinds.hermes.spec import API_KEY, HOME, HermesSpec, Managed
-from paddock.kinds.workload import File, ImageContract, Keep, Paths, Process, Program, SecretFile, StateFile, Workload
+from paddock.kinds.workload import (
+    File,
+    ImageContract,
+    Keep,
+    Paths,
+    Process,
+    Program,
+    SecretFile,
+    StateFile,
+    Workload,
+    beyond_home,
+    working_directory,
+)
 
 
 def shims(agent: HermesSpec, tree: str) -> list[File]:
     """Return wrappers on the agent's PATH: node has to be there, because the packages of npm start it by its name."""
-    return [shim(command, tree) for name in wanted(agent) for command in COMMANDS[name]]
+    return [shim(command, tree) for name in wanted_programs(agent) for command in COMMANDS[name]]
 
 
 def shim(name: str, tree: str) -> File:
@@ -151,7 +162,7 @@ def _official_image(agent: HermesSpec, paths: Paths, drain_seconds: int) -> Imag
         environment={
             # Otherwise Hermes writes files in its own home only.
             "HERMES_WRITE_SAFE_ROOT": ":".join((state, paths.home, *mounts, *volumes)),
-            # Otherwise its process 1 kills all others 3 seconds after it was told to stop.
+            # Otherwise its process 1 kills all others 3 seconds after the request to stop.
             "S6_KILL_GRACETIME": str((drain_seconds + 15) * 1000),
             # Otherwise each start rewrites config.yaml, which is locked afterwards, and leaves a copy of it.
             **({"HERMES_SKIP_CONFIG_MIGRATION": "1"} if agent.managed is Managed.STRICT else {}),

@@ -18,8 +18,9 @@ from paddock.kinds.checks import Check
 from paddock.kinds.code import Distribution
 from paddock.kinds.endpoints import Offer, named_in
 from paddock.kinds.files import dump
+from paddock.kinds.keeping import Traces
 from paddock.kinds.packaged import PackagedRecipe, PackagedSpec
-from paddock.kinds.workload import Answer, File, Page, Paths, Probes, Process, Request, Traces, Verdict, Workload
+from paddock.kinds.workload import Answer, File, Page, Paths, Probes, Process, Request, Verdict, Workload
 
 MASTER_KEY: Final = "LITELLM_MASTER_KEY"  # LiteLLM's own name for the key with all rights
 

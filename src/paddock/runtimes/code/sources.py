@@ -24,7 +24,7 @@ _LARGEST: Final = 512 << 20
 
 
 def locked_hashes(lock: str, name: str) -> list[str]:
-    """Return the SHA-256 hashes that a lock has for a package: those of its wheels and of its source archive."""
+    """Return the SHA-256 hashes in a lock for a package: of its wheels and of its source archive."""
     entry = re.search(rf"^{re.escape(name)}==.*\n(?:[ \t]+.*\n?)*", lock, re.MULTILINE)
     return re.findall(r"--hash=sha256:([0-9a-f]{64})", entry[0]) if entry else []
 
@@ -62,7 +62,7 @@ def fetch(wanted: Distribution, index: str, hashes: Sequence[str], cache: Path) 
 
 
 def unpack(archive: Path, folders: Sequence[str], target: Path) -> None:
-    """Copy folders of a source archive, which has one folder around everything. Each of them has to be there."""
+    """Copy folders of a source archive, which has one top folder. A missing folder is an error."""
     with tarfile.open(archive) as tar:
         for folder in folders:
             members = [each for each in tar if PurePosixPath(each.name).parts[1:2] == (folder,)]
@@ -100,7 +100,7 @@ def _offered(wanted: Distribution, index: str) -> tuple[str, str]:
 
 
 def _download(wanted: Distribution, url: str, target: Path, archive: Path) -> None:
-    """Download a file. Proxies and certificates are those of the environment and of this machine."""
+    """Download a file. Proxies and certificates come from the environment and this machine."""
     hint = (
         f"download {PurePosixPath(urlsplit(url).path).name} from your package index,"
         f" and copy it to {shlex.quote(str(archive))}"

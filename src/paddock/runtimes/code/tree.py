@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from paddock.base import process
+from paddock.base import folders, process
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed
@@ -27,7 +27,7 @@ from paddock.runtimes.sent import script
 
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # the folder in the archive; install.sh moves its programs into the tree's bin
-_FOLDERS: Final = ".data"  # the folder in the archive; install.sh moves what it has to the top of the tree
+_FOLDERS: Final = ".data"  # the folder in the archive; install.sh moves its content to the top of the tree
 WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
@@ -55,7 +55,7 @@ def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, 
 
 
 def try_in(guest: Guest, tree: CodeTree, store: str, name: str) -> None:
-    """Prove that an installed tree works on a guest, which may have another Python than the one it was built with."""
+    """Prove that an installed tree works on a guest, which may have another Python than the builder."""
     expect(guest, "trying the code", script("code/try_code.sh", [f"{store}/{name}", *tree.proof]), deadline=300)
 
 
@@ -192,7 +192,7 @@ def _put_folders(tree: CodeTree, target: Path) -> None:
 
 
 def _requirements(tree: CodeTree) -> str:
-    """Return the lock with those of the toolchains, and with local code instead of the package from the index."""
+    """Return the lock and the locks of the toolchains, with local code instead of the package from the index."""
     wanted, more = tree.distribution, "".join(each.lock for each in tree.toolchains)
     if wanted.local is None:
         return tree.lock + more
@@ -225,7 +225,7 @@ def make_lock(wanted: Distribution, python: str) -> str:
 
 
 def _without(wanted: Distribution, folder: Path) -> list[str]:
-    """Return options so that some dependencies are left out: uv replaces each by itself for a platform of nobody."""
+    """Return options that leave out some dependencies: each is limited to a platform that does not exist."""
     if not wanted.without:
         return []
     overrides = folder / "without.txt"
@@ -255,8 +255,8 @@ def _wheel(local: LocalCode) -> Path:
 
 
 def _cache() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/code"
-    cache.mkdir(parents=True, exist_ok=True)
+    cache = folders.cache() / "paddock/code"
+    folders.make_private(cache)
     return cache
 
 
@@ -304,8 +304,7 @@ def _settings_of_uv() -> list[str]:
     """
     if "UV_CONFIG_FILE" in os.environ:
         return []
-    account = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    found = (folder / "uv/uv.toml" for folder in (account, Path("/etc")))
+    found = (folder / "uv/uv.toml" for folder in (folders.config(), Path("/etc")))
     return next((["--config-file", str(path)] for path in found if path.is_file()), ["--no-config"])
 
 

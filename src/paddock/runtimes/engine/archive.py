@@ -7,14 +7,13 @@ import contextlib
 import gzip
 import hashlib
 import lzma
-import os
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from paddock.base import bounded
+from paddock.base import bounded, folders
 from paddock.base.errors import BadInput
 from paddock.base.frozen import frozen
 
@@ -42,13 +41,13 @@ class Archive:
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror}") from None
         name = hashlib.sha256(f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()[:16]
-        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/archives"
+        cache = folders.cache() / "paddock/archives"
         try:
             digest, verb = (cache / name).read_text().split()
         except (OSError, ValueError):
             found = cls.examine(path)
             with contextlib.suppress(OSError):  # the cache only saves time
-                cache.mkdir(parents=True, exist_ok=True)
+                folders.make_private(cache)
                 (cache / name).write_text(f"{found.digest} {found.verb}")
             return found
         return cls(path, digest, verb)

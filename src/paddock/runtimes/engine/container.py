@@ -174,11 +174,11 @@ class AgentContainer:
 
     def tree(self, tree: CodeTree) -> str:
         """Return the name of a code tree built for this container."""
-        # The tree is built with the interpreter of the image, so each image needs a tree of its own.
+        # The tree is built with the interpreter of the image, so each image needs its own tree.
         return f"{tree.id}-{digest([self.image.name])[:8]}"
 
     def base(self, pythons: Sequence[str]) -> Sequence[str]:
-        """Return the argv that reports the image to run: the base, or one made from it that has one of the Pythons."""
+        """Return the argv that reports the image to run: the base, or an image made from it with one of the Pythons."""
         names = {"ENGINE": self.engine.program, "IMAGE": self.image.name, "CONTAINER": self.name, "AGENT": self.agent}
         argv = script("image/base.sh", [text("code/python.sh"), *pythons])
         return ["env", *(f"{name}={value}" for name, value in names.items()), *argv]
@@ -188,7 +188,7 @@ class AgentContainer:
         return Throwaway(machine, self.engine.program, image, self.units.paths.code.rpartition("/")[0])
 
     def trial(self, machine: Guest, image: str, workload: Workload) -> None:
-        """Try in a throwaway container of an image that it has the agent's code, or that the code can run in it."""
+        """Try in a throwaway container that the image has the agent's code, or can run it."""
         if self.brings_code:
             absent = f"paddock: {self.image.name} has no {self.spec.kind} in it; write base: for a distribution"
             proof = shlex.join(self.contract(workload).proof)
@@ -205,7 +205,7 @@ class AgentContainer:
         An existing container makes room if ``replaces`` is true; otherwise the script exits with ``UNSEEN``. It is kept
         until the agent was verified with the new one.
         """
-        arguments = [self.units.manager, self._root, bundle_id, "replace" if replaces else ""]
+        arguments = [self.units.manager, self.units.paths.root, bundle_id, "replace" if replaces else ""]
         arguments.append(former_ids(self.units.formers))
         return script("engine/create.sh", arguments)
 
@@ -268,17 +268,13 @@ class AgentContainer:
         return workload.image
 
     @property
-    def _root(self) -> str:
-        return self.units.paths.etc.removesuffix("/current")
-
-    @property
     def gid(self) -> int:
         return self.spec.user.gid or self.spec.user.uid
 
     def _binds(self, workload: Workload) -> Iterator[tuple[str, str, str]]:
         """The bind mounts: path on the machine, path in the container, mode."""
         paths = self.units.paths
-        yield self._root, self._root, "ro"
+        yield self.units.paths.root, self.units.paths.root, "ro"
         if not self.brings_code:
             top = paths.code.rpartition("/")[0]
             yield top, top, "ro"
@@ -366,5 +362,5 @@ class AgentContainer:
         else:
             service["command"] = list(self.contract(workload).argv)
             names = ("current/environment", "secrets.env", "generated.env")
-            service["env_file"] = [f"{self._root}/{name}" for name in names]
+            service["env_file"] = [f"{self.units.paths.root}/{name}" for name in names]
         return compose(str(self.agent), service, container.options)

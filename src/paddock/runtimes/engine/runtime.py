@@ -14,7 +14,7 @@ from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, ImageContract, Paths, Process, Program, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, former_ids
+from paddock.runtimes.contract import Isolation, Runtime, former_ids
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.runtimes.engine.unit import files as health_files
 from paddock.runtimes.engine.unit import unit
@@ -26,7 +26,7 @@ _INSTALLERS: Final = ("apt", "apt-get", "dnf", "dpkg")
 
 
 @frozen
-class Engine:
+class Engine(Runtime):
     """The runtimes ``docker`` and ``podman``."""
 
     agent: AgentId
@@ -34,7 +34,6 @@ class Engine:
     folder: Path  # the folder of the agent's file; a relative archive path starts there
     home: str | None = None  # the home of the account that runs the agent without root
     formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
-    foreground = False
 
     @property
     def init(self) -> str:
@@ -57,10 +56,6 @@ class Engine:
     @property
     def _units(self) -> Systemd:
         return Systemd(self.agent, self.spec, self.home, self.formers)
-
-    @property
-    def _root(self) -> str:
-        return self.paths.etc.removesuffix("/current")
 
     @cached_property
     def container(self) -> AgentContainer:
@@ -147,7 +142,7 @@ class Engine:
         return self._with(argv, IMAGE=self.container.image.name, INFO=engine.info, PACKAGES=" ".join(engine.packages))
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("engine/apply.sh", [self._units.manager, self._root, bundle_id, former_ids(self.formers)])
+        return script("engine/apply.sh", [self._units.manager, self.paths.root, bundle_id, former_ids(self.formers)])
 
     def back(self) -> Sequence[str]:
         return self._units.back()
@@ -176,13 +171,13 @@ class Engine:
         return ["container"]
 
     def inspect(self) -> Sequence[str]:
-        return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self._root]))
+        return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self.paths.root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return self._with(script("engine/verified.sh", [self._root, bundle_id, str(self.agent)]))
+        return self._with(script("engine/verified.sh", [self.paths.root, bundle_id, str(self.agent)]))
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        arguments = [self.container.engine.program, self.container.name, self._root, *argv]
+        arguments = [self.container.engine.program, self.container.name, self.paths.root, *argv]
         return script("engine/enter.sh", arguments)
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
@@ -194,7 +189,7 @@ class Engine:
 
 
 def _as_root(name: str) -> str:
-    """Return the program of the agent that runs one of the distribution as root of the container."""
+    """Return the agent's program that runs an installer of the distribution as root of the container."""
     return f'#!/bin/sh\nexec sudo -- /usr/bin/{name} "$@"\n'
 
 
@@ -205,7 +200,7 @@ def _main(contract: ImageContract) -> str:
 
 
 def _program(process: Process, directories: Sequence[str]) -> str:
-    """Return the script that starts a process as the agent's account, which makes the directories first."""
+    """Return the script that makes the directories and starts a process, as the agent's account."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
     path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
     made = f"mkdir -p -- {shlex.join(directories)}\n" if directories else ""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Final
 
+from paddock.base import folders
 from paddock.base.frozen import frozen
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, Paths, Process, Workload
 from paddock.runtimes import bundle
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, configuration, environment_of, former_ids
+from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of, former_ids
 from paddock.runtimes.sent import script
 
 PROCESSES: Final = "processes.json"
@@ -23,7 +23,7 @@ RUNNING: Final = "running"  # the file beside the bundles that lists the process
 
 
 @frozen
-class ForegroundProcess:
+class ForegroundProcess(Runtime):
     """The runtime ``process``: the agent runs in the person's own account, with all files below one folder."""
 
     agent: AgentId
@@ -32,27 +32,17 @@ class ForegroundProcess:
     foreground = True
     init = None
     confines: ClassVar[frozenset[Isolation]] = frozenset()
-    container = None
     owners: ClassVar[Sequence[int]] = ()
 
     @property
     def paths(self) -> Paths:
-        data = f"{os.environ.get('XDG_DATA_HOME') or Path.home() / '.local/share'}/paddock"
+        data = folders.data() / "paddock"
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{data}/{self.agent}/etc/current",
             state_link=f"{data}/.agents/{self.agent}",
             state=self.spec.state.path or f"{data}/{self.agent.name}/state",
         )
-
-    @property
-    def inside(self) -> Paths:
-        return self.paths
-
-    @property
-    def _root(self) -> str:
-        """The folder of the agent's bundles and secrets."""
-        return self.paths.etc.removesuffix("/current")
 
     def bundle(
         self,
@@ -88,13 +78,13 @@ class ForegroundProcess:
 
     @property
     def _where(self) -> Sequence[str]:
-        return [self._root, self.paths.code, self.paths.state_link, self.paths.state]
+        return [self.paths.root, self.paths.code, self.paths.state_link, self.paths.state]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("process/apply.sh", [self._root, bundle_id, former_ids(self.formers)])
+        return script("process/apply.sh", [self.paths.root, bundle_id, former_ids(self.formers)])
 
     def back(self) -> Sequence[str]:
-        return script("process/back.sh", [self._root])
+        return script("process/back.sh", [self.paths.root])
 
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         return script("process/rename.sh", [*self._where, str(self.agent), former])
@@ -106,23 +96,17 @@ class ForegroundProcess:
         return ["true"]  # only the person at its terminal can start it
 
     def remove(self) -> Sequence[str]:
-        return script("process/remove.sh", [self._root, self.paths.code, str(self.agent), self.paths.state])
-
-    def supervised(self, workload: Workload) -> Sequence[str]:
-        return [process.name for process in workload.processes]
+        return script("process/remove.sh", [self.paths.root, self.paths.code, str(self.agent), self.paths.state])
 
     def inspect(self) -> Sequence[str]:
-        return script("process/inspect.sh", [self._root])
-
-    def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return script("code/verified.sh", [self._root, bundle_id])
+        return script("process/inspect.sh", [self.paths.root])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        return script("agent/enter.sh", [self._root, self.paths.home, "", "", *argv])
+        return script("agent/enter.sh", [self.paths.root, self.paths.home, "", "", *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
-        return ["tail", "--lines", str(lines), *follows, f"{self._root}/log"]
+        return ["tail", "--lines", str(lines), *follows, f"{self.paths.root}/log"]
 
 
 def processes(etc: Path) -> list[Process]:

@@ -1,4 +1,4 @@
-"""What surrounds a unit: its account, its mounts, and the directives that confine it."""
+"""The surroundings of a unit: its account, its mounts, and the directives that confine it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _yes(name: str, *, remounts: bool = False) -> Directive:
     return Directive(f"{name}=yes", f"{name}=no", remounts)
 
 
-# In the order in which relax.sh tries them. The first one makes others possible.
+# In the order of relax.sh's trials. The first one makes others possible.
 _OF_AN_ACCOUNT: Final = _yes("PrivateUsers")
 _ALWAYS: Final = (
     Directive("CapabilityBoundingSet=", "CapabilityBoundingSet=~"),
@@ -66,7 +66,7 @@ class Confinement:
 
     @property
     def directives(self) -> Sequence[Directive]:
-        """The directives, in the order in which they are tried."""
+        """The directives, in the order of the trials."""
         return (
             # An account's systemd ignores ProtectProc.
             _OF_AN_ACCOUNT if self.of_an_account else _PROC,
@@ -162,7 +162,7 @@ def _line(mount: MountSpec) -> str:
 
 
 def lines(machine: MachineSpec) -> str:
-    """Return the lines of a unit for what the file limits; empty if it leaves everything to the defaults."""
+    """Return the lines of a unit for the limits in the file; empty without limits."""
     return "".join(f"{line}\n" for line in _lines(machine))
 
 
@@ -181,5 +181,5 @@ def in_words(machine: MachineSpec) -> str:
 
 
 def effective(found: Sequence[str]) -> list[str]:
-    """Return the lines of a unit that count: of each name the last one."""
+    """Return the effective lines of a unit: for each name the last line."""
     return list({line.partition("=")[0]: line for line in found}.values())

@@ -13,7 +13,7 @@ from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, Paths, Process, Program, Workload
 from paddock.runtimes import bundle, egress
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, configuration, environment_of, former_ids, variables
+from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of, former_ids, variables
 from paddock.runtimes.sent import script, text
 from paddock.runtimes.systemd import confine
 from paddock.runtimes.systemd.confine import Confinement, Mounts, word
@@ -24,15 +24,13 @@ _NIXOS_PATH: Final = "/run/wrappers/bin:/run/current-system/sw/bin"
 
 
 @frozen
-class Systemd:
-    """The runtime ``systemd``: that of the machine, or with ``home`` that of an account without root."""
+class Systemd(Runtime):
+    """The runtime ``systemd``: the machine's systemd, or with ``home`` the systemd of an account without root."""
 
     agent: AgentId
     spec: AgentSpec
     home: str | None = None
     formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
-    foreground = False
-    container = None
 
     @property
     def confines(self) -> frozenset[Isolation]:
@@ -44,18 +42,14 @@ class Systemd:
 
     @property
     def paths(self) -> Paths:
-        return self._paths_of_account(self.home) if self.home else self._paths_of_machine()
-
-    def _paths_of_account(self, home: str) -> Paths:
-        data = f"{home}/.local/share/paddock"
-        return Paths.of(
-            code=f"{data}/.code/.store",
-            etc=f"{home}/.config/paddock/{self.agent}/current",
-            state_link=f"{data}/.agents/{self.agent}",
-            state=self.spec.state.path or f"{data}/{self.agent.name}/state",
-        )
-
-    def _paths_of_machine(self) -> Paths:
+        if self.home:
+            data = f"{self.home}/.local/share/paddock"
+            return Paths.of(
+                code=f"{data}/.code/.store",
+                etc=f"{self.home}/.config/paddock/{self.agent}/current",
+                state_link=f"{data}/.agents/{self.agent}",
+                state=self.spec.state.path or f"{data}/{self.agent.name}/state",
+            )
         return Paths.of(
             code="/opt/paddock/.store",
             etc=f"/etc/paddock/{self.agent}/current",
@@ -64,30 +58,21 @@ class Systemd:
         )
 
     @property
-    def inside(self) -> Paths:
-        return self.paths
-
-    @property
     def owners(self) -> Sequence[int]:
         return [] if self.home else [self.spec.user.uid]
 
     @property
     def path(self) -> str:
-        """The directories of the machine's programs. An account's systemd may be that of NixOS."""
+        """The directories of the machine's programs. An account's systemd may be from NixOS."""
         return f"{_PATH}:{_NIXOS_PATH}" if self.home else _PATH
 
     @property
     def search(self) -> str:
-        """The line of a unit with which systemd and the unit find programs; empty where systemd knows the directories.
+        """The line of a unit with the directories of programs; empty where systemd knows them.
 
         The systemd of NixOS looks for programs only among its own.
         """
         return f"ExecSearchPath={self.path}\n" if self.home else ""
-
-    @property
-    def _root(self) -> str:
-        """The folder of the agent's bundles and secrets."""
-        return self.paths.etc.removesuffix("/current")
 
     def bundle(
         self,
@@ -177,24 +162,24 @@ class Systemd:
         """Return the arguments of the scripts that observe the agent."""
         paths = self.paths
         names = [str(self.agent), former_ids(self.formers)]
-        return [self.manager, self._root, paths.code, paths.state_link, paths.state, *names, *packages]
+        return [self.manager, self.paths.root, paths.code, paths.state_link, paths.state, *names, *packages]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("systemd/apply.sh", [self.manager, self._root, bundle_id, former_ids(self.formers)])
+        return script("systemd/apply.sh", [self.manager, self.paths.root, bundle_id, former_ids(self.formers)])
 
     def back(self) -> Sequence[str]:
-        return script("systemd/back.sh", [self.manager, self._root])
+        return script("systemd/back.sh", [self.manager, self.paths.root])
 
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         paths = self.paths
-        where = [self.manager, self._root, paths.code, paths.state_link, paths.state]
+        where = [self.manager, self.paths.root, paths.code, paths.state_link, paths.state]
         return script("systemd/rename.sh", [*where, str(self.agent), former, "yes" if mounted else ""])
 
     def stop(self) -> Sequence[str]:
-        return script("systemd/stop.sh", [self.manager, self._root])
+        return script("systemd/stop.sh", [self.manager, self.paths.root])
 
     def start(self) -> Sequence[str]:
-        return script("systemd/start.sh", [self.manager, self._root])
+        return script("systemd/start.sh", [self.manager, self.paths.root])
 
     def remove(self) -> Sequence[str]:
         return script("systemd/remove.sh", self.removed)
@@ -202,26 +187,20 @@ class Systemd:
     @property
     def removed(self) -> Sequence[str]:
         """The arguments of the scripts that remove the agent."""
-        return [self.manager, self._root, self.paths.code, str(self.agent)]
+        return [self.manager, self.paths.root, self.paths.code, str(self.agent)]
 
     @property
     def manager(self) -> str:
         """The systemd instance that supervises the agent, as the scripts name it."""
         return "user" if self.home else "system"
 
-    def supervised(self, workload: Workload) -> Sequence[str]:
-        return [process.name for process in workload.processes]
-
     def inspect(self) -> Sequence[str]:
-        return script("systemd/inspect.sh", [self.manager, str(self.agent), self._root])
-
-    def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return script("code/verified.sh", [self._root, bundle_id])
+        return script("systemd/inspect.sh", [self.manager, str(self.agent), self.paths.root])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
         account = ["", ""] if self.home else [user.name, user.group_name]
-        return script("agent/enter.sh", [self._root, self.paths.home, *account, *argv])
+        return script("agent/enter.sh", [self.paths.root, self.paths.home, *account, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
@@ -246,7 +225,7 @@ esac
 """
 
     def _confined(self, *writes: str, browser: bool = False) -> Confinement:
-        reads = (self._root, self.paths.code)
+        reads = (self.paths.root, self.paths.code)
         return Confinement(
             writes, reads, of_an_account=self.home is not None, browser=browser, internet=self.spec.network.closed
         )
@@ -314,8 +293,8 @@ Wants=network-online.target
 [Service]
 Type=exec
 {account}WorkingDirectory={process.directory}
-{environment}EnvironmentFile={self._root}/secrets.env
-EnvironmentFile={self._root}/generated.env
+{environment}EnvironmentFile={self.paths.root}/secrets.env
+EnvironmentFile={self.paths.root}/generated.env
 {self.search}ExecStart={command}
 Restart={process.restart}
 RestartSec={process.restart_seconds:g}

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from paddock.base import folders
 from paddock.base.computer import state_folder
 from paddock.base.errors import is_full, warn_not_written
 from paddock.places.proxmox.node.notes import Claim
@@ -59,7 +60,7 @@ class Holder:
     def _hold(self) -> int | None:
         """Lock the file of this run. Without it the run's claims count until they expire, as on other computers."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folders.make_private(self._folder)
             _prune(self._folder)
             return _locked(self._folder / self._run)
         except OSError as error:
