@@ -43,7 +43,7 @@ ROOMS: dict[str, tuple[str, str]] = {
     "core": ("one agent from the file to its machine: resolve, observe, perform, converge", "*"),
     "verbs": ("what each verb does", "core *"),
     "setup": ("the conversation of `paddock init`", "file kinds channels places"),
-    "cli": ("one small module per verb: parse, call, print", "file kinds plan runtimes backups show core verbs setup"),
+    "cli": ("a small function per verb: parse, call, print", "file kinds plan runtimes backups show core verbs setup"),
 }
 _BELOW = {"file", "kinds", "onboard", "channels", "plan", "places", "runtimes", "backups", "verify", "show"}
 ALLOWED = {room: {*names.split()} - {"*"} | (_BELOW if "*" in names else set()) for room, (_, names) in ROOMS.items()}
