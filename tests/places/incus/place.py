@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from paddock.places.contract import Got, Machine, MachineWant, PlaceSeen, Traits
+from paddock.places.contract import Got, Machine, MachineWant, PlaceSeen, Remnant, Traits
 from paddock.plan.step import Goal, MachinePlan
 from places.incus.keys import Keys
 
 
 class Incus:
-    """The part of a place that `plan` and `status` need."""
+    """The members of a place that planning needs."""
 
     templates = adoption = archives = doctor = permissions = None
 
@@ -34,6 +34,9 @@ class Incus:
         return Machine(want.agent, "absent", None, "none")
 
     def guest(self, want: MachineWant, seen: PlaceSeen, got: Got) -> None: ...
+
+    def remnants(self, project: str, agents: object, seen: PlaceSeen) -> list[Remnant]:
+        return []
 
     def plan(self, goal: Goal, want: MachineWant, seen: PlaceSeen) -> MachinePlan:
         return MachinePlan()
