@@ -7,19 +7,26 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from live.images import base_root
 from live.test_native import ACCOUNT, SOMEONE
 from paddock.base.process import Result
+from paddock.core.deployment import Deployment
+from paddock.file.models.whole import Scope, neighbours
 from paddock.kinds import load
+from paddock.places.contract import AnyPlace
+from paddock.places.host.place import HostPlace
 from paddock.places.proxmox.node.notes import Mark
 from paddock.plan.agent import AgentSeen
+from paddock.show.reporter import Reporter
+from paper import PaperSide
 from places.node import Node, PaperAgent, address_of
 from pvebox.standins.stage import server
 
@@ -45,6 +52,12 @@ systemctl daemon-reload
 systemctl try-restart ssh # the recorded machines of a node have their own host keys
 for unit in /etc/systemd/system/multi-user.target.wants/paddock-*; do
     [ ! -e "$unit" ] || systemctl start "${unit##*/}"
+done
+"""
+# Since version 0.2, `up` also closes the account to logins.
+_CLOSE: Final = """
+for account in $(sed -n 's/^u \\([^ ]*\\) .*/\\1/p' /etc/paddock/*/current/sysusers.conf); do
+    usermod --expiredate 1 --shell /usr/sbin/nologin "$account"
 done
 """
 _START_IN_ACCOUNT: Final = f"""
@@ -89,6 +102,16 @@ class Deployed:
         """Return the archive of the files that Paddock wrote for an agent on its machine."""
         return self.folder / f"{agent}.tar.gz"
 
+    def bundle(self, agent: str) -> dict[str, str]:
+        """Return the files of the agent's current bundle, by their path below its folder."""
+        folder, files = f"/home_{agent}/{self.inside(agent).bundle_id}/", {}
+        with tarfile.open(self.tree(agent)) as tree:
+            for member in tree:
+                _, found, path = member.name.partition(folder)
+                if found and (content := tree.extractfile(member)):
+                    files[path] = content.read().decode()
+        return files
+
     def container(self, agent: str) -> dict[str, Any]:
         """Return the description of the agent's container."""
         return dict(json.loads((self.folder / f"{agent}.container.json").read_text()))
@@ -108,7 +131,8 @@ class PaperNode:
 
     def agent(self, name: str) -> PaperAgent:
         """Return an agent of the file, to which a person has added the project."""
-        return self.node.agent_of(load(self.file, sets=["project=home"]), name)
+        loaded = load(self.file, sets=["project=home"])
+        return replace(self.node.agent_of(loaded, name), neighbours=neighbours(name, loaded.spec))
 
 
 def node_state(version: str = "v1") -> dict[str, Any]:
@@ -129,6 +153,20 @@ def paper_node(folder: Path, version: str = "v1") -> PaperNode:
         if vmid in node.running:
             node.machines.inside[address_of(vmid)] = recorded.inside(str(config["hostname"]))
     return PaperNode(node, recorded.write_file(folder))
+
+
+class _RecordedHost(HostPlace):
+    def account_home(self) -> str | None:
+        return "/home/someone" if self._spec.scope is Scope.USER else None
+
+
+def paper_host(folder: Path, deployed: Deployed, name: str) -> Deployment:
+    """Return an agent of a recorded host, which reports what it reported when it was recorded."""
+    loaded = load(deployed.write_file(folder))
+    spec = loaded.spec.places["box"].host
+    assert spec
+    place = cast("AnyPlace", _RecordedHost("box", spec, loaded.folder))
+    return Deployment.declared(name, loaded, place, Reporter(), PaperSide({"box": deployed.inside(name)}))
 
 
 # On real machines
@@ -201,13 +239,18 @@ def put_on(machine: Runner, deployed: Deployed, agent: str) -> None:
     if (deployed.folder / f"{agent}.container.json").exists():
         _create_container(machine, deployed, agent)
     shell(machine, _START_IN_ACCOUNT if deployed.without_root else _START)
+    if deployed.version != "v1" and not deployed.without_root:
+        shell(machine, _CLOSE)
 
 
 def _create_container(machine: Runner, deployed: Deployed, agent: str) -> None:
     described = deployed.container(agent)
-    root = f"/home/someone/.config/paddock/{agent}" if deployed.without_root else f"/etc/paddock/{agent}"
+    name = described["name"]
+    etc = "/home/someone/.config/paddock" if deployed.without_root else "/etc/paddock"
     become = _AS_ACCOUNT if deployed.without_root else ""
-    shell(machine, f"{become} sh {root}/current/create {described['name']}", deadline=120)
+    words = name if deployed.version == "v1" else f"{name} {described['image']}"
+    create = f"{etc}/{name.removeprefix('paddock-')}/current/create"
+    shell(machine, f"{become} sh {create} {words}", deadline=120)
 
 
 def shell(machine: Runner, script: str, *, stdin: bytes | Path = b"", deadline: float = 60.0) -> str:

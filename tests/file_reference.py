@@ -56,7 +56,7 @@ _SCALARS: Final = {
 
 def reference(kinds: Kinds[AgentKind]) -> str:
     """Return the whole page."""
-    sections = [_INTRODUCTION, *_section("paddock.yaml", Spec), *_parts("places.NAME", PlaceSpec)]
+    sections = [_INTRODUCTION, *_section("paddock.yaml", Spec), *_parts("places.NAME", PlaceSpec.complete())]
     every_kind = {"kind": _words(Literal[tuple(kinds)])}
     sections += [
         *_section("agents.NAME", AgentSpec, takes=every_kind),

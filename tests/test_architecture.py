@@ -193,6 +193,13 @@ def test_only_the_http_gate_notifications_and_the_trial_of_a_model_import_httpx(
     assert users == {"places/proxmox/api/client.py", "setup/trial.py", "core/notify.py", "__main__.py"}
 
 
+def test_only_the_tables_of_verbs_and_of_places_import_by_name() -> None:
+    """Such an import is not seen by the tests above: the file gets the keys of a place by it."""
+    importing = [path for path in MODULES if re.search(r"\bimport_module\(", _code(path))]
+    users = {str(path.relative_to(SOURCE)) for path in importing if path not in in_room("onboard")}
+    assert users == {"cli/__init__.py", "file/models/place.py", "places/open.py"}
+
+
 def test_what_others_have_written_is_read_by_the_bounded_reader() -> None:
     """Rooms that read from machines, archives, repositories and models. What follows reads only Paddock's own files."""
     unbounded = re.compile(r"\bjson\.loads?\(|\.read\(\)|\.read_bytes\(\)|\.json\(\)")

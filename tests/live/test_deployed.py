@@ -1,4 +1,7 @@
-"""What Paddock 0.1 deployed runs again from its recorded files, and `up` moves it to the project of the file."""
+"""What earlier versions deployed runs again from its recorded files.
+
+`up` moves an agent of version 0.1 to the project of the file, and leaves one of version 0.2 as it is.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from deployed import Deployed, NodeConsole, by_engine, node_state, prepare_machine, put_on, sandbox, shell
+from deployed import Deployed, NodeConsole, Runner, by_engine, node_state, prepare_machine, put_on, sandbox, shell
 from killed_script import KILLED
 from levels import by_level, slow_proof
 from live.manual import api_client, container, destroy
@@ -41,19 +44,53 @@ KILLS = range(20, 160, by_level(45, 5))
 
 
 @contextmanager
-def recorded_node() -> Iterator[tuple[Node, Client]]:
+def recorded_node(deployed: Deployed) -> Iterator[tuple[Node, Client]]:
     """Run a sandbox with real containers that is the recorded node, in pools. Its machines are empty."""
     with stage_folder() as folder:
-        Deployed("proxmox").write_file(folder)
-        with sandbox(folder, node_state()) as ready:
+        deployed.write_file(folder)
+        with sandbox(folder, node_state(deployed.version)) as ready:
             node = Node(Stage(folder, environment(folder)))
             place = {"url": ready["url"], "ca": ready["ca"]}
             YAML(typ="safe").dump({"places": {"box": {"proxmox": place}}}, folder / "here.yaml")
             token = Secret((folder / "token.key").read_text().strip())
-            for pool, vmids in (("paddock", "101,104"), ("paddock-state", "100,103")):
+            pools = (("paddock", "101,104"), ("paddock-state", "100,103")) if deployed.version == "v1" else ()
+            for pool, vmids in pools:
                 assert root(node, "pveum", "pool", "add", pool).returncode == 0
                 assert root(node, "pveum", "pool", "modify", pool, "--vms", vmids).returncode == 0
             yield node, Client(ready["url"], "pve", token, tls.context(ready["url"], Path(ready["ca"]), None))
+
+
+def recorded_machine(node: Node, api: Client, deployed: Deployed, name: str, vmid: int) -> NodeConsole:
+    """Put the recorded files on a machine of the node, and wait until it can be reached."""
+    console = NodeConsole(node.stage.folder / "sandbox", vmid)
+    if name == "box":
+        prepare_machine(console, "docker", without_root=False)
+    put_on(console, deployed, name)
+    shell(console, "systemctl reset-failed ssh; systemctl restart ssh")  # it gave up before it had a host key
+    wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
+    return console
+
+
+@slow_proof
+@pytest.mark.parametrize(("name", "vmid"), [("web", 101), ("box", 104)])
+def test_up_leaves_a_machine_of_version_0_2_as_it_is(name: str, vmid: int) -> None:
+    deployed = Deployed("proxmox", "v2")
+    with recorded_node(deployed) as (node, api):
+        console = recorded_machine(node, api, deployed, name, vmid)
+        files = ("-f", "paddock.yaml", "-f", "here.yaml", "--only", name)
+        expect_left_alone(node, console, files, name, STATE.format(state=f"/var/lib/paddock/{name}"))
+
+
+def expect_left_alone(node: Node, machine: Runner, files: tuple[str, ...], name: str, state: str) -> None:
+    """Expect that `up` changes nothing: the state is the same, and no process of the agent or its lease is another."""
+    wait_for(lambda: machine.run(["pgrep", "--full", "http.server"]).ok)
+    look = f"{state}\npgrep --full '[h]ttp.server|[/]lease' | sort"
+    before = shell(machine, look)
+    assert "the gate code is 7421" in before
+    # A plan may also note that the engine's storage driver is slow.
+    assert node.paddock("plan", *files).stdout.startswith(f"{name}: nothing to do\n")
+    assert node.paddock("up", *files).stdout == f"{name}: nothing to do, and healthy\n"
+    assert shell(machine, look) == before
 
 
 @pytest.mark.parametrize(
@@ -68,13 +105,8 @@ def recorded_node() -> Iterator[tuple[Node, Client]]:
 def test_up_moves_a_recorded_machine_with_its_state_to_a_project(name: str, vmid: int, *, stopped: bool) -> None:
     """A stopped machine is renamed after its start: what is in it cannot be seen before."""
     deployed, state = Deployed("proxmox"), STATE.format(state=f"/var/lib/paddock/{name}")
-    with recorded_node() as (node, api):
-        console = NodeConsole(node.stage.folder / "sandbox", vmid)
-        if name == "box":
-            prepare_machine(console, "docker", without_root=False)
-        put_on(console, deployed, name)
-        shell(console, "systemctl reset-failed ssh; systemctl restart ssh")  # it gave up before it had a host key
-        wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
+    with recorded_node(deployed) as (node, api):
+        console = recorded_machine(node, api, deployed, name, vmid)
         before = shell(console, state)
         assert "the gate code is 7421" in before
         assert shell(console, "systemctl is-active 'paddock-*.service'") == "active\nactive\n"
@@ -104,33 +136,47 @@ def host(node: Node) -> Iterator[SshGuest]:
         destroy(api, VMID)
 
 
-@pytest.mark.parametrize(
-    ("shape", "state"),
-    [
-        ("systemd-host", "/var/lib/paddock/web"),
-        *(
-            pytest.param(shape, state, marks=slow_proof)
-            for shape, state in (
-                ("systemd-account", "/home/someone/.local/share/paddock/web/state"),
-                ("docker-host", "/var/lib/paddock/web"),
-                ("podman-host", "/var/lib/paddock/web"),
-                ("podman-account", "/home/someone/.local/share/paddock/web/state"),
-            )
-        ),
-    ],
-)
+SHAPES = [
+    ("systemd-host", "/var/lib/paddock/web"),
+    *(
+        pytest.param(shape, state, marks=slow_proof)
+        for shape, state in (
+            ("systemd-account", "/home/someone/.local/share/paddock/web/state"),
+            ("docker-host", "/var/lib/paddock/web"),
+            ("podman-host", "/var/lib/paddock/web"),
+            ("podman-account", "/home/someone/.local/share/paddock/web/state"),
+        )
+    ),
+]
+
+
+def recorded_host(host: SshGuest, deployed: Deployed, folder: Path) -> tuple[str, ...]:
+    """Put the recorded files on the host, and return the options of a verb that name its file."""
+    prepare_machine(host, deployed.shape.partition("-")[0], without_root=deployed.without_root)
+    put_on(host, deployed, "web")
+    here = {"address": host.address, "host_key": host.host_keys[0], "key": str(host.key)}
+    YAML(typ="safe").dump({"places": {"box": {"host": here}}}, folder / "here.yaml")
+    return "-f", str(deployed.write_file(folder)), "-f", str(folder / "here.yaml")
+
+
+@slow_proof
+@pytest.mark.parametrize(("shape", "state"), SHAPES)
+def test_up_leaves_an_agent_of_version_0_2_on_a_host_as_it_is(
+    node: Node, host: SshGuest, tmp_path: Path, shape: str, state: str
+) -> None:
+    files = recorded_host(host, Deployed(shape, "v2"), tmp_path)
+    expect_left_alone(node, host, files, "web", STATE.format(state=state))
+
+
+@pytest.mark.parametrize(("shape", "state"), SHAPES)
 def test_up_moves_a_recorded_agent_on_a_host_to_a_project(
     node: Node, host: SshGuest, tmp_path: Path, shape: str, state: str
 ) -> None:
     deployed = Deployed(shape)
     engine = shape.partition("-")[0]
-    prepare_machine(host, engine, without_root=deployed.without_root)
-    put_on(host, deployed, "web")
+    files = (*recorded_host(host, deployed, tmp_path), *PROJECT)
     before = shell(host, STATE.format(state=state))
     assert "the gate code is 7421" in before
-    here = {"address": host.address, "host_key": host.host_keys[0], "key": str(host.key)}
-    YAML(typ="safe").dump({"places": {"box": {"host": here}}}, tmp_path / "here.yaml")
-    files = ("-f", str(deployed.write_file(tmp_path)), "-f", str(tmp_path / "here.yaml"), *PROJECT)
     assert MOVE in node.paddock("plan", *files).stdout
     for refused in (("down",), ("exec", "web"), ("logs", "web")):
         words = (*refused, *files, *(("--", "true") if refused[0] == "exec" else ()))

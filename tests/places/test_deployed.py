@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from deployed import PaperNode, paper_node
+from deployed import Deployed, PaperNode, paper_host, paper_node
 from paddock.base.errors import Refused
-from paddock.core.converge import down, up
+from paddock.core.converge import down, plan_up, up
+from paddock.core.deployment import Deployment
+from paddock.core.observe import observe
+from paddock.core.resolve import locate, resolve
 from paddock.places.proxmox.node.notes import Mark
-from paddock.plan.step import Refusal
+from paddock.plan.step import Plan, Refusal
 from places.life import runs_until_done
 from places.node import Killed, play_ssh
 
@@ -112,3 +116,63 @@ def test_recorded_agents_keep_pet_volumes_and_machine(deployed: PaperNode, kille
         assert mark == old.renamed(old.agent, mark.agent or old.agent)
         assert str(mark.agent) == f"home_{old.agent.name}"
         assert now == was
+
+
+# Version 0.2 has today's marks and identities: a newer Paddock restarts no agent and recreates no container.
+
+
+@pytest.mark.parametrize(
+    ("shape", "name"),
+    [
+        *((shape, "web") for shape in ("systemd-host", "systemd-account", "docker-host", "podman-host")),
+        ("podman-account", "web"),
+        ("hermes-host", "hermes"),
+    ],
+)
+def test_an_agent_that_version_0_2_deployed_on_a_host_is_as_the_file_says(
+    tmp_path: Path, shape: str, name: str
+) -> None:
+    recorded = Deployed(shape, "v2")
+    expect_unchanged(paper_host(tmp_path, recorded, name), recorded)
+
+
+@pytest.mark.parametrize("name", PETS)
+def test_an_agent_that_version_0_2_deployed_on_a_node_is_as_the_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    found = paper_node(tmp_path, "v2")
+    play_ssh(monkeypatch, found.node)
+    agent = found.agent(name)
+    expect_unchanged(agent, Deployed("proxmox", "v2"))
+    seen = agent.observe().machine
+    assert (seen.status, seen.former) == ("running", None)
+    assert seen.state == f"local-lvm:vm-{PETS[name]}-disk-1"
+    template = agent.machine_want.template
+    assert template
+    assert seen.made_from.startswith(template.id)
+    assert not found.node.writes
+
+
+def test_a_changed_file_has_another_bundle_than_the_recorded_one(tmp_path: Path) -> None:
+    """So that the tests above can fail."""
+    recorded = Deployed("docker-host", "v2")
+    agent = paper_host(tmp_path, recorded, "web")
+    changed = agent.spec.model_copy(update={"environment": {"COLOUR": "red"}})
+    with pytest.raises(AssertionError):
+        expect_unchanged(replace(agent, spec=changed), recorded)
+    assert [step.id for step in plan_of(replace(agent, spec=changed)).steps] == ["agent.configure", "agent.answer"]
+
+
+def expect_unchanged(agent: Deployment, recorded: Deployed) -> None:
+    """Expect the recorded bundle, first file by file, and an empty plan."""
+    bundle = resolve(locate(agent)).bundle
+    assert {path: file.content for path, file in bundle.files.items()} == recorded.bundle(agent.name)
+    assert bundle.id == recorded.inside(agent.name).bundle_id
+    plan = plan_of(agent)
+    assert plan.empty, plan
+    assert not plan.refusals
+
+
+def plan_of(agent: Deployment) -> Plan:
+    located = locate(agent)
+    return plan_up(located, resolve(located).want(), observe(located))

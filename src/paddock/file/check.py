@@ -43,7 +43,7 @@ def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind])
         return {"ok": False, "mistakes": [{"what": error.message}]}
     return {
         "ok": True,
-        "places": {name: "proxmox" if place.proxmox else "host" for name, place in loaded.spec.places.items()},
+        "places": {name: place.key for name, place in loaded.spec.places.items()},
         "agents": {
             name: {"kind": agent.kind, "place": agent.place, "runtime": agent.runtime, "enabled": agent.enabled}
             for name, agent in loaded.spec.agents.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar, Union, get_args
@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, create_model
 from paddock.base.frozen import frozen
 from paddock.file.models.agent import AgentSpec
 from paddock.file.models.fields import Name
-from paddock.file.models.place import PlaceSpec
+from paddock.file.models.place import PLACES, PlaceSpec
 from paddock.file.models.whole import Spec
 from paddock.file.tree import Location, Tree
 
@@ -48,6 +48,7 @@ class Kinds(Mapping[str, Any_kind]):
     def __init__(self, *kinds: Any_kind, **imported: Callable[[], Any_kind]) -> None:
         self._kinds = {_name(kind.model): kind for kind in kinds}
         self._imported = imported
+        self._places: Collection[str] = PLACES.keys()
         self._some: dict[tuple[str, ...], Kinds[Any_kind]] = {}
 
     def __getitem__(self, name: str) -> Any_kind:
@@ -71,18 +72,20 @@ class Kinds(Mapping[str, Any_kind]):
     @cached_property
     def file(self) -> type[Spec]:
         """The model of a whole file with agents of these kinds."""
-        return _file_with(self._any_agent)
+        return _file_with(self._any_agent, PlaceSpec.complete(self._places))
 
     def named_in(self, tree: Tree) -> Kinds[Any_kind]:
-        """Return the kinds in a valid file; all kinds if it names an unknown kind."""
-        agents = tree.at(("agents",))
-        named = {str(tree.at(("agents", name, "kind"))) for name in agents} if isinstance(agents, dict) else set()
+        """Return the kinds that a valid file uses, with its kinds of places; all, if it names another one."""
+        named = {str(tree.at(("agents", name, "kind"))) for name in _keys(tree, "agents")}
         used = tuple(name for name in self if name in named)
         if not used or len(used) < len(named):
             return self
-        if used not in self._some:  # equal files are instances of one model
-            self._some[used] = Kinds(*(self[name] for name in used))
-        return self._some[used]
+        places = {key for name in _keys(tree, "places") for key in _keys(tree, "places", name)} & PLACES.keys()
+        which = (*used, *sorted(places))
+        if which not in self._some:  # equal files are instances of one model
+            self._some[which] = Kinds(*(self[name] for name in used))
+            self._some[which]._places = places
+        return self._some[which]
 
     def agent_from(self, data: Any) -> AgentSpec:
         """Return the agent that a mapping describes, as an instance of its kind's model."""
@@ -140,10 +143,18 @@ class _Models(Mapping[str, type[AgentSpec]]):
         return len(self._kinds)
 
 
-def _file_with(agent: Any) -> type[Spec]:
-    agents: Any = dict.__class_getitem__((Name, agent))
-    described = Field(description=Spec.model_fields["agents"].description)
-    return create_model("Spec", __base__=Spec, __doc__=Spec.__doc__, agents=(agents, described))
+def _keys(tree: Tree, *location: str) -> list[str]:
+    data = tree.at(location)
+    return list(data) if isinstance(data, dict) else []
+
+
+def _file_with(agent: Any, place: type[PlaceSpec]) -> type[Spec]:
+    types = {"places": place, "agents": agent}
+    fields: dict[str, Any] = {
+        key: (dict.__class_getitem__((Name, each)), Field(description=Spec.model_fields[key].description))
+        for key, each in types.items()
+    }
+    return create_model("Spec", __base__=Spec, __doc__=Spec.__doc__, **fields)
 
 
 def _name(model: type[AgentSpec]) -> str:

@@ -137,8 +137,9 @@ def _valid_parts(
     places, agents = tree.at(("places",)), tree.at(("agents",))
     if not isinstance(places, dict) or not isinstance(agents, dict):
         return {}, {}
+    model = PlaceSpec.complete()
     return (
-        {name: PlaceSpec.model_validate(place) for name, place in places.items() if ("places", name) not in wrong},
+        {name: model.model_validate(place) for name, place in places.items() if ("places", name) not in wrong},
         {name: kinds.agent_from(agent) for name, agent in agents.items() if ("agents", name) not in wrong},
     )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import cast
 
+from paddock.file.models.place import PLACES
 from paddock.file.models.whole import PlaceSpec
 from paddock.places.contract import AnyPlace
 
@@ -17,14 +19,7 @@ def place_for(
 
     ``say`` prints progress. ``patient`` waits for steps that only a person can do.
     """
-    if spec.proxmox is not None:
-        # Files without a node do not load the code for one.
-        from paddock.places.proxmox.place import ProxmoxPlace
-
-        # A place is only given observations and actions of its own, so the casts are safe.
-        return cast("AnyPlace", ProxmoxPlace(spec.proxmox, folder, say, patient=patient))
-    if spec.host is not None:
-        from paddock.places.host.place import HostPlace
-
-        return cast("AnyPlace", HostPlace(name, spec.host, folder))
-    raise AssertionError("the loader rejects a place without a kind")
+    # Files without a node do not load the code for one.
+    module = import_module(f"{PLACES[spec.key]}.place")
+    # A place is only given observations and actions of its own, so the cast is safe.
+    return cast("AnyPlace", module.open_place(name, getattr(spec, spec.key), folder, say, patient=patient))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, create_model, field_validator, model_validator
 
 from paddock.base.errors import BadInput
 from paddock.file.models.fields import (
@@ -23,6 +25,13 @@ from paddock.file.models.fields import (
     worded,
 )
 from paddock.file.secrets.sources import Source
+
+# The kinds of places: the key in the file, and the folder. A new place is its folder and a line here. Its `keys.py` has
+# the model ``Keys``, its `place.py` has ``open_place``. Only the name leads there: the file imports no place.
+PLACES: Final = {
+    "proxmox": "paddock.places.proxmox",
+    "host": "paddock.places.host",
+}
 
 _PUBLIC_KEY = re.compile(r"(ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]{20,}( .*)?")
 _CHECKSUMS = {"sha256": 64, "sha512": 128}
@@ -270,16 +279,32 @@ class HostSpec(Model):
 class PlaceSpec(Model):
     """Where machines are: exactly one of ``proxmox`` and ``host``."""
 
+    # Rules between keys name these two. ``complete`` adds the other places of the table.
     proxmox: ProxmoxSpec | None = Field(None, description="a Proxmox VE node")
     host: HostSpec | None = Field(None, description="a Linux machine; {} is this one")
 
     @model_validator(mode="before")
     @classmethod
     def _exactly_one(cls, data: Any) -> Any:
-        # Checked first: details about the wrong one of the two keys would not help.
-        if isinstance(data, dict) and len(data.keys() & {"proxmox", "host"}) != 1:
-            raise ValueError("a place is either proxmox: or host:")
+        # Checked first: details about the wrong one of the keys would not help.
+        if isinstance(data, dict) and len(data.keys() & PLACES.keys()) != 1:
+            raise ValueError(f"a place is either {' or '.join(f'{key}:' for key in PLACES)}")
         return data
+
+    @classmethod
+    def complete(cls, named: Collection[str] = PLACES.keys()) -> type[PlaceSpec]:
+        """Return the model with a field for each of the named places."""
+        further = [key for key in PLACES if key in named and key not in cls.model_fields]
+        models = {key: import_module(f"{PLACES[key]}.keys").Keys for key in further}
+        fields: dict[str, Any] = {
+            key: (keys | None, Field(None, description=keys.__doc__)) for key, keys in models.items()
+        }
+        return create_model("PlaceSpec", __base__=cls, __doc__=cls.__doc__, **fields) if fields else cls
+
+    @property
+    def key(self) -> str:
+        """The key of ``PLACES`` that the place has in the file."""
+        return next(key for key in PLACES if getattr(self, key, None) is not None)
 
     def on_node(self, node: str | None) -> PlaceSpec:
         """Return the place with another node of its cluster."""

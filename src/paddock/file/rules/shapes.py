@@ -10,7 +10,7 @@ from paddock.base.frozen import frozen
 from paddock.file.kinds import Mistake
 from paddock.file.models.agent import AgentSpec, RuntimeName
 from paddock.file.models.machine import MachineSpec
-from paddock.file.models.place import PlaceSpec, Scope
+from paddock.file.models.place import PLACES, PlaceSpec, Scope
 from paddock.file.tree import Location
 
 _OF_A_UNIT: Final = ("memory", "cores")  # limits of an agent's units on a host
@@ -38,7 +38,7 @@ class Shape:
     def in_data(cls, kind: type[AgentSpec], agent: Mapping[str, Any], place: Any) -> Self:
         """Return the shape of an agent that was not validated yet."""
         host = place.get("host") if isinstance(place, dict) else None
-        known = isinstance(place, dict) and ("host" in place) != ("proxmox" in place)
+        known = isinstance(place, dict) and len(place.keys() & PLACES.keys()) == 1
         container = agent.get("container")
         return cls(
             kind,

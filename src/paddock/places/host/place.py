@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -112,6 +112,11 @@ class HostPlace:
 
     def _guest(self) -> Guest:
         return guest_of(self._name, self._spec, self._key)
+
+
+def open_place(name: str, spec: HostSpec, folder: Path, say: Callable[[str], None], *, patient: bool) -> HostPlace:
+    """Open the place; it neither prints nor waits."""
+    return HostPlace(name, spec, folder)
 
 
 def guest_of(name: str, spec: HostSpec, key: Path | None) -> Guest:

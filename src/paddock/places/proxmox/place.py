@@ -209,6 +209,13 @@ class ProxmoxPlace:
         return verify.findings(want, seen)
 
 
+def open_place(
+    name: str, spec: ProxmoxSpec, folder: Path, say: Callable[[str], None], *, patient: bool
+) -> ProxmoxPlace:
+    """Open the place; it is known by its node, not by its name in the file."""
+    return ProxmoxPlace(spec, folder, say, patient=patient)
+
+
 def _maker(machine: LxcContainer) -> str | None:
     return machine.mark.maker if machine.mark else None
 
