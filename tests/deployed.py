@@ -21,6 +21,7 @@ from paddock.base.process import Result
 from paddock.core.deployment import Deployment
 from paddock.file.models.whole import Scope, neighbours
 from paddock.kinds import load
+from paddock.onboard.program.frozen import decoded
 from paddock.places.contract import AnyPlace
 from paddock.places.host.place import HostPlace
 from paddock.places.proxmox.node.notes import Mark
@@ -29,6 +30,7 @@ from paddock.show.reporter import Reporter
 from paper import PaperSide
 from places.node import Node, PaperAgent, address_of
 from pvebox.standins.stage import server
+from reported import seen
 
 DATA: Final = Path(__file__).parent / "data/deployed"
 
@@ -118,8 +120,10 @@ class Deployed:
 
     def inside(self, agent: str) -> AgentSeen:
         """Return what the machine reported when it was recorded."""
-        pairs = json.loads((self.folder / f"{agent}.observed.json").read_text())
-        return AgentSeen.from_records([(name, value) for name, value in pairs])
+        found = json.loads((self.folder / f"{agent}.observed.json").read_text())
+        if isinstance(found, dict):
+            return cast(AgentSeen, decoded(AgentSeen, found))
+        return seen([(name, value) for name, value in found])  # of a version whose machines reported records
 
 
 @dataclass(frozen=True)

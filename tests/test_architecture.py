@@ -26,8 +26,14 @@ ROOMS: dict[str, tuple[str, str]] = {
     "base": ("errors, secrets, the clock, bounded reading, and the gate that starts processes", ""),
     "file": ("the file: its models and rules, loading with line numbers, editing, sources of secrets", ""),
     "kinds": ("kinds of agents: `hermes`, `litellm`, `service`; pure", "file"),
-    "onboard": ("all code that runs on machines; it imports only Python's library and itself", ""),
-    "channels": ("the guest gate, ways to a machine: ssh, `pct exec`, local, a terminal", ""),
+    "onboard": (
+        "all code that runs on machines, and what it is asked; it imports only Python's library and itself",
+        "",
+    ),
+    "channels": (
+        "the guest gate, ways to a machine: ssh, `pct exec`, local, a terminal; requests to the program there",
+        "onboard",
+    ),
     "plan": ("actions, steps, phases, refusals; the plans of the verbs; pure", "file"),
     "places": ("machines and volumes, on Proxmox or hosts: observe, plan (pure), perform", "file plan channels"),
     "runtimes": (
@@ -38,7 +44,7 @@ ROOMS: dict[str, tuple[str, str]] = {
         "destinations of streams: a folder, a restic repository; which backups count and are kept",
         "file onboard",
     ),
-    "verify": ("collect facts about an agent, and judge them (pure)", "file kinds runtimes channels backups"),
+    "verify": ("collect facts about an agent, and judge them (pure)", "file kinds onboard runtimes channels backups"),
     "show": ("progress, journal, tables and timings", "plan"),
     "core": ("one agent from the file to its machine: resolve, observe, perform, converge", "*"),
     "verbs": ("what each verb does", "core *"),
@@ -80,6 +86,32 @@ def test_what_runs_on_machines_imports_only_pythons_library_and_itself() -> None
         assert imported_rooms(path) <= {"onboard"}, path
         foreign = {name.split(".")[0] for name in imported_modules(path)} - {"paddock", *sys.stdlib_module_names}
         assert not foreign - _OF_THE_AGENT, path
+
+
+# The folders of the program on a machine.
+ONBOARD = {
+    "program": "how it is loaded and asked, and what its parts use",
+    "state": "the state of an agent: whose it is, its files, its version",
+    "systemd": "units and accounts",
+    "engine": "containers and images",
+    "code": "packages, and trees of code",
+    "facts": "what `verify` looks at",
+    "stream": "a state as a stream, sent and received",
+    "imports": "an existing install that becomes an agent",
+    "egress": "the connections of an agent, limited",
+    "hermes": "what runs as the agent, with its code",
+    "shell": "what runs where there may be no Python, or without Paddock",
+}
+
+
+def test_the_folders_of_the_program_on_a_machine_are_these() -> None:
+    assert {path.parent.name for path in in_room("onboard")} == {"onboard", *ONBOARD}
+
+
+def test_what_is_sent_with_every_request_needs_no_other_part_of_the_program() -> None:
+    for path in (SOURCE / "onboard/program").glob("*.py"):
+        own = {name for name in imported_modules(path) if name.startswith("paddock.")}
+        assert all(name.startswith("paddock.onboard.program.") for name in own), path
 
 
 def test_every_module_is_in_a_room() -> None:
@@ -176,8 +208,12 @@ def test_only_the_gates_start_processes() -> None:
         if re.search(r"\bimport subprocess\b|\bos\.(system|exec|spawn|popen)", path.read_text())
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
-    # agent's machine: the programs of verify, the test of a code tree, and those that limit its connections.
+    # agent's machine: its gate, streams of bytes from and to a program, the programs of verify, the test of a code
+    # tree, and those that limit its connections.
     elsewhere = {
+        "onboard/program/programs.py",
+        "onboard/code/install.py",
+        "onboard/engine/look.py",
         "onboard/facts/output.py",
         "onboard/facts/beside.py",
         "onboard/hermes/proof.py",

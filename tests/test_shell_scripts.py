@@ -47,7 +47,7 @@ def checked(tmp_path: Path) -> set[str]:
 
 def test_shellcheck_checks_every_shell_script_of_the_checkout(tmp_path: Path) -> None:
     scripts = shell_scripts()
-    assert {"test", "demo", "scripts/bootstrap.sh", "src/paddock/onboard/shell/agent/report.sh"} <= scripts
+    assert {"test", "demo", "scripts/bootstrap.sh", "src/paddock/onboard/shell/packages.sh"} <= scripts
     assert scripts - checked(tmp_path) == set()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 from functools import partial
@@ -14,8 +15,8 @@ from paddock.core.resolve import locate
 from paddock.demo import Stage
 from paddock.kinds import load
 from paddock.kinds.code import CodeTree
+from paddock.onboard.code import install
 from paddock.runtimes.code import tree as codetree
-from paddock.runtimes.sent import script
 from paddock.show.reporter import Reporter
 
 
@@ -32,7 +33,7 @@ def install_code(stage: Stage) -> None:
         if (store / name).exists():
             continue
         python = codetree.find_interpreter(LocalGuest(), tree.pythons)
-        how = [*script("code/install.sh", []), Path(codetree.__file__).read_text()]
+        how = [inspect.getsource(module) for module in (install, codetree)]
         kept = built("code", "\n".join([name, str(python), *how]), partial(_install, tree, name)) / name
         shutil.copytree(kept, store / name, symlinks=True, copy_function=_linked)
         _name_python(store / name)

@@ -27,7 +27,7 @@ from backups.repositories import new_repository, prepared
 from backups.state import State
 from built import built
 from levels import LEVEL, by_level, slow_proof
-from onboard.streams import SEND, sent
+from onboard.streams import SOURCE, sent
 from paddock.backups.contract import Drill
 from paddock.backups.open import destination_for
 from paddock.backups.repository import Repository
@@ -385,7 +385,7 @@ def saved_state(tmp_path: Path) -> tuple[State, Path]:
         (folder / "state").write_bytes(pickle.dumps(state))
         destination(new_repository(folder / "repository", PASSWORD)).save(verified(sent(state.home)), NOON)
 
-    inputs = f"{SIZE} {inspect.getsource(State)} {prepared(PASSWORD).name} {SEND}"
+    inputs = f"{SIZE} {inspect.getsource(State)} {prepared(PASSWORD).name} {SOURCE}"
     folder = built("restic-state", inputs, build)
     found: State = pickle.loads((folder / "state").read_bytes())
     found.home = folder / "home"

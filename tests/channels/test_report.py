@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -40,6 +41,9 @@ def test_a_report_that_is_cut_off_or_malformed_is_an_error(printed: str) -> None
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60), max_size=5))
 def test_the_shell_function_reports_any_value_unchanged(values: list[str]) -> None:
-    program = text("agent/report.sh") + 'echo noise\nfor value; do report note "$value"; done\nreport end ok\n'
+    function = re.search(r"^report\(\) \{.*?^\}", text("packages.sh"), re.MULTILINE | re.DOTALL)
+    assert function
+    reports = 'for value; do report "note=$value"; done\nreport end=ok\n'
+    program = f"exec 3>&1 1>&2\n{function[0]}\nprintf '\\0report=1\\0' >&3\necho noise\n{reports}"
     done = subprocess.run(["sh", "-c", program, "paddock", *values], capture_output=True, check=True)
     assert records(done.stdout.decode()) == [("note", value) for value in values]

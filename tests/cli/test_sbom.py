@@ -12,8 +12,9 @@ import pytest
 from cli.conftest import Paddock
 from paddock.base.errors import PaddockError
 from paddock.base.process import run
-from paddock.channels import records
-from paddock.runtimes import machine
+from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask
+from paddock.onboard.code.packages import InventorySeen, ReportInventory
 from paddock.verbs import sbom
 
 FILE = """\
@@ -75,10 +76,8 @@ def test_sbom_asks_for_an_agent_or_the_wheel(paddock: Paddock, words: tuple[str,
 
 
 def reported(manifest: Path) -> sbom.Inventory:
-    result = run(machine.report_inventory(str(manifest)))
-    assert result.ok, result.err
-    assert records(result.out)
-    return sbom.inventory_of(result.out)
+    told = ask(LocalGuest(), "listing the packages", ReportInventory(str(manifest)), into=InventorySeen)
+    return sbom.inventory_of(told)
 
 
 def test_the_packages_of_a_template_are_those_of_its_manifest(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from typing import cast
 from core.memory_place import MemoryPlace
 from paddock.base.errors import PaddockError
 from paddock.base.process import Pipes, Result
-from paddock.channels import Guest, expect
+from paddock.channels import Guest
 from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask
 from paddock.core import version as upgrading
 from paddock.core.deployment import Deployment
 from paddock.core.observe import Observation
@@ -143,10 +144,10 @@ class AccountSide(OnMachine):
                 self.program.start(agent.version)
             case GoBack(bundle_id):
                 guest = reach()
-                expect(guest, "going back", agent.runtime.back())
+                ask(guest, "going back", agent.runtime.back())
                 self.program.stop()
                 self.program.start((self.program.state / ".paddock/version").read_text().strip())
-                expect(guest, "recording", agent.runtime.record_verified(bundle_id))
+                ask(guest, "recording", agent.runtime.record_verified(bundle_id))
             case AwaitAnswer():
                 self._answer(agent, reach())
             case _:
@@ -162,7 +163,7 @@ class AccountSide(OnMachine):
         if self.program.version == BROKEN or agent.spec.environment.get("COLOUR") == SILENT:
             raise PaddockError("it does not answer")
         upgrading.record(agent, guest, "verified")
-        guest.run(agent.runtime.record_verified(agent.bundle.id))
+        ask(guest, "recording", agent.runtime.record_verified(agent.bundle.id))
 
 
 class Account:

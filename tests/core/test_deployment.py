@@ -29,7 +29,8 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]
     def refuse(self: SshGuest, *_: object, **__: object) -> Result:
         raise Unreachable("far cannot be reached", hint="is it up?")
 
-    monkeypatch.setattr(SshGuest, "run", refuse)
+    for way in ("run", "piped"):
+        monkeypatch.setattr(SshGuest, way, refuse)
     (tmp_path / "paddock.yaml").write_text(FILE)
     with deployments(load(tmp_path / "paddock.yaml"), [], Reporter()) as found:
         yield found[0]

@@ -45,13 +45,19 @@ def agent(folder: Path, **keys: Any) -> Deployment:
 @pytest.mark.parametrize(
     ("file", "version", "housing", "runtime", "container"),
     [
-        ({"runtime": "docker", "container": {"image": OFFICIAL}}, "0.19.0", "docker debian:12", "docker", "debian:12"),
-        ({"runtime": "docker", "container": {"image": OFFICIAL}}, "0.19.0", "systemd", "systemd", None),
-        ({"runtime": "systemd", "version": "0.18.2"}, f"image {OFFICIAL}", "docker", "docker", OFFICIAL),
+        (
+            {"runtime": "docker", "container": {"image": OFFICIAL}},
+            "0.19.0",
+            Housing("docker", "debian:12"),
+            "docker",
+            "debian:12",
+        ),
+        ({"runtime": "docker", "container": {"image": OFFICIAL}}, "0.19.0", Housing("systemd"), "systemd", None),
+        ({"runtime": "systemd", "version": "0.18.2"}, f"image {OFFICIAL}", Housing("docker"), "docker", OFFICIAL),
         (
             {"runtime": "podman", "version": "0.18.2", "container": {"base": "debian:13"}},
             "0.19.0",
-            "docker debian:12",
+            Housing("docker", "debian:12"),
             "docker",
             "debian:12",
         ),
@@ -59,7 +65,7 @@ def agent(folder: Path, **keys: Any) -> Deployment:
         (
             {"runtime": "docker", "version": "0.18.2", "container": {"base": "debian:13"}},
             "0.19.0",
-            "",
+            Housing(),
             "docker",
             "debian:13",
         ),
@@ -67,17 +73,24 @@ def agent(folder: Path, **keys: Any) -> Deployment:
         (
             {"runtime": "docker", "version": "0.18.2", "container": {"base": "debian:13"}},
             "0.19.0",
-            "process --privileged",
+            Housing("process", "--privileged"),
+            "docker",
+            "debian:13",
+        ),
+        (
+            {"runtime": "docker", "version": "0.18.2", "container": {"base": "debian:13"}},
+            "0.19.0",
+            Housing("docker", "debian:12 --privileged"),
             "docker",
             "debian:13",
         ),
     ],
-    ids=["image-to-base", "image-to-systemd", "systemd-to-image", "engine-and-base", "unknown", "hostile"],
+    ids=["image-to-base", "image-to-systemd", "systemd-to-image", "engine-and-base", "unknown", "hostile", "options"],
 )
 def test_a_version_runs_in_what_it_ran_in(
-    tmp_path: Path, file: dict[str, Any], version: str, housing: str, runtime: str, container: str | None
+    tmp_path: Path, file: dict[str, Any], version: str, housing: Housing, runtime: str, container: str | None
 ) -> None:
-    before = locate(as_version(agent(tmp_path, **file), version, Housing.from_record(housing)))
+    before = locate(as_version(agent(tmp_path, **file), version, housing))
     assert before.version == version
     assert before.spec.runtime == runtime
     found = before.runtime.container

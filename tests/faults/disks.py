@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from asked import Played, answer, asked, elsewhere, is_asked
 from paddock.base.process import Pipes, Result
 from paddock.channels.local import LocalGuest
 from paddock.places.proxmox.node.observation import LxcContainer
 from places.node import Node, PlayedSsh
 
+_OF_THE_ROOT_DISK = ("ReportStrays", "ReportVersion")  # requests about files that no volume has
 OWN_FILES = (".paddock/lease", ".paddock/holder")  # they say who runs, and not what the agent knows
 
 
@@ -107,18 +110,30 @@ class DiskSsh:
     state: Callable[[int], tuple[str, str]]
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
-        if any("# claim_for_restore.sh" in word for word in argv):
-            claim(Path(self._state()[1]), argv[5])
-            return Result(tuple(argv), 0, "", "", 0)
+        assert isinstance(stdin, bytes)
+        if is_asked(argv):
+            name, given = asked(stdin)
+            if name == "ClaimForRestore":
+                claim(Path(self._state()[1]), given["agent"]["id"])
+                return Result(tuple(argv), 0, answer(), "", 0)
+            if name in _OF_THE_ROOT_DISK:
+                return self.played.run(argv, stdin=stdin, deadline=deadline)
+            stdin = elsewhere(stdin, *self._state())
         if argv[0] in ("test", "python3") or "-I" in argv:
             return LocalGuest.run(LocalGuest(), self._here(argv), stdin=stdin, deadline=deadline)
-        assert isinstance(stdin, bytes)
         return self.played.run(argv, stdin=stdin, deadline=deadline)
 
     @contextmanager
     def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
-        with LocalGuest.piped(LocalGuest(), self._here(argv)) as pipes:
-            yield pipes
+        assert is_asked(argv), argv
+        with LocalGuest.piped(LocalGuest(), argv) as pipes:
+
+            def begin(_: str, given: dict[str, Any]) -> Pipes:
+                path, folder = self._state()
+                given |= json.loads(json.dumps(given).replace(path, folder))
+                return pipes
+
+            yield Played(begin).pipes
 
     def _here(self, argv: Sequence[str]) -> list[str]:
         """Return the command with the folder on this computer; a program that enters the agent runs without that."""

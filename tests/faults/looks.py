@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from asked import answer, asked, is_asked
 from paddock.base.errors import PaddockError
 from paddock.base.process import Result
 from paddock.core.converge import plan
@@ -17,10 +17,11 @@ from paddock.verbs.status import Status, table
 from paddock.verbs.verify import verify
 
 _REFUSED: Final = {"refused": "nobody answers"}
-_FACTS: Final = (
+_LOOKED_AT: Final = (
     *("state", "lease", "ports", "memory", "limits", "isolation", "login"),
-    *("listening", "company", "leaks", "configuration"),
+    *("listening", "company", "leaks", "configuration", "code", "inside", "health"),
 )
+_FACTS: Final = {**dict.fromkeys(_LOOKED_AT, _REFUSED), "processes": {}, "now": 0.0, "uid": 0}
 LOOKS: Final[Mapping[str, Callable[[Deployment], object]]] = {
     "status": lambda agent: table([Status.of(agent)]),
     "plan": plan,
@@ -56,8 +57,8 @@ class Silent:
         return str(self.guest.name)
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
-        if argv[0] == "python3" and isinstance(stdin, bytes) and stdin:
-            return Result(tuple(argv), 0, silent_answer(stdin), "", 0)
+        if isinstance(stdin, bytes) and (silent := silent_answer(argv, stdin)):
+            return Result(tuple(argv), 0, silent, "", 0)
         found: Result = self.guest.run(argv, stdin=stdin, deadline=deadline)
         return found
 
@@ -65,9 +66,8 @@ class Silent:
         return 0
 
 
-def silent_answer(question: bytes) -> str:
-    """Return what the programs of `status` and `verify` print on a machine whose agent answers nothing."""
-    if "inside" not in json.loads(question):
-        return json.dumps(_REFUSED)
-    facts: dict[str, Any] = dict.fromkeys((*_FACTS, "code", "inside", "health"), _REFUSED)
-    return json.dumps({**facts, "processes": {}, "now": 0.0, "uid": 0})
+def silent_answer(argv: Sequence[str], stdin: bytes) -> str:
+    """Return what a machine answers whose agent is silent; nothing if it was not asked about its agent."""
+    silent = {"Look": _FACTS, "AskAgent": _REFUSED}
+    name = asked(stdin)[0] if is_asked(argv) else ""
+    return answer(silent[name]) if name in silent else ""

@@ -1,13 +1,15 @@
-"""The scripts that Paddock runs as root on a machine and that change something, killed at any of their commands.
+"""What Paddock does as root on a machine and what changes something there, killed at any of its changing system calls.
 
-They run on a copy-on-write view of this machine (tests/hostile/ground.py), with stubs for systemd and the engines. One
-program on the machine makes all kills of a script: it puts the files back, runs the script until a command, runs the
-same script again, and compares the files with those of a script that was not killed. A kill before which no file has
-changed since the last one would leave the same, and is not tried (tests/killed_script.py).
+The requests to the program on the machine and the scripts run on a copy-on-write view of this machine
+(tests/hostile/ground.py), with stubs for systemd and the engines. One program on the machine makes all kills of a
+request: it puts the files back, makes the request until a call, makes the same request again, and compares the files
+with those of a request that was not killed. A kill before which no file has changed since the last one would leave the
+same, and is not tried (tests/killed_script.py).
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import io
 import json
@@ -24,51 +26,78 @@ import killed_script
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, own_text
 from hostile.stubs import DOCKER, SYSTEMCTL
-from paddock.runtimes import machine as of_machine
+from paddock.base.secret import Secret
+from paddock.channels.onboard import Request, sent
+from paddock.kinds.workload import Workload
+from paddock.onboard.code.install import InstallTree
+from paddock.onboard.configure import Sent
+from paddock.onboard.engine.create import LeaveEngine
+from paddock.onboard.engine.images import NameImage
+from paddock.onboard.state.claim import ClaimForRestore, ClaimState, DeleteState
+from paddock.onboard.state.version import RecordUpgrade
+from paddock.onboard.systemd.account import CloseAccount
 from paddock.runtimes.contract import Runtime
-from paddock.runtimes.sent import script
 
 Command = tuple[Sequence[str], bytes]  # argv and stdin
 
-# Where these scripts change something.
+# Where these requests change something.
 FOLDERS: Final = ("/etc/paddock", "/opt/paddock", "/var/lib/paddock", "/srv", "/etc/systemd/system", "/etc/ssh")
 FILES: Final = ("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow")
 ACTIVE: Final = "/run/active-*"  # the units that run, for the stub of systemd
-# Where else a script could leave something.
+# Where else a request could leave something.
 ASIDE: Final = ("/run", "/tmp")
 # Their contents are random, if they are created again.
 RANDOM: Final = ("generated.env", ".paddock/identity", "/etc/ssh/ssh_host", "shadow")
 HOSTKEY: Final = resources.files("paddock.places.proxmox.machine") / "hostkey.sh"
 
-# Scripts that change nothing, or whose kills are tested elsewhere.
+# Requests and scripts that change nothing, or whose kills are tested elsewhere.
 ELSEWHERE: Final = {
     **dict.fromkeys(
         (
-            "agent/agents.sh",
-            "inspect.sh",
-            "code/inventory.sh",
-            "observe.sh",
-            "agent/observe_and_look.sh",
-            "agent/mounts.sh",
-            "agent/strays.sh",
-            "code/version.sh",
-            "code/programs_present.sh",
-            "survey.sh",
+            "observe.Observe",
+            "observe.ReportAgents",
+            "systemd.look.Inspect",
+            "facts.main.Look",
+            "facts.main.ObserveAndLook",
+            "code.install.ReportVersion",
+            "code.packages.ReportInventory",
+            "places.ReportMounts",
+            "places.ReportStrays",
+            "places/host/survey.sh",
+            "imports.look.DescribeInstall",
+            "relay.Relay",
+            "request.AskAgent",
+            "standin.StandIn",
+            "stream.database.CountMessages",
+            "vacant.FindVacant",
         ),
         "it only reports",
     ),
     **dict.fromkeys(
-        ("agent/enter.sh", "enter_container.sh", "state/hold.sh", "code/try_code.sh", "trial.sh"), "it changes no file"
+        ("stream.restoration.Restore", "stream.restoration.ExpectNew", "stream.restoration.Receive"),
+        "tests/onboard/test_restoration.py kills it before and after each call that changes something",
     ),
     **dict.fromkeys(
-        ("lease.sh", "attach.sh", "start.sh", "start_image.sh", "halt.sh", "relock.sh"),
+        ("stream.send.SendState", "imports.give.GiveInstall", "imports.retire.RetireInstall"),
+        "the next one removes or continues what it leaves: tests/onboard/test_staging.py, tests/live/test_import.py",
+    ),
+    **dict.fromkeys(
+        (
+            "state.claim.HoldLease",
+            "code.install.TryTree",
+            "onboard/shell/enter.sh",
+            "onboard/shell/enter_container.sh",
+        ),
+        "it changes no file but that of the lease, which is empty",
+    ),
+    **dict.fromkeys(
+        (f"onboard/shell/{name}.sh" for name in ("lease", "attach", "start", "start_image", "halt", "relock")),
         "systemd runs it, and starts it again",
     ),
-    "rename.sh": "tests/hostile/test_rename.py",
-    "code/packages.sh": "the package manager of the machine, which is asked again for what is missing",
-    "code/python.sh": "the package manager of the machine",
-    "code/template.sh": "it runs on a builder; the builder of an interrupted build is destroyed",
-    "base.sh": "the engine makes the image; the next run removes the container (tests/live/test_engine_images.py)",
+    "onboard/shell/packages.sh": "the package manager of the machine, which is asked again for what is missing",
+    "code.packages.FinishTemplate": "it runs on a builder; the builder of an interrupted build is destroyed",
+    "engine.images.UsableImage": "the engine makes the image; the next run removes the container"
+    " (tests/live/test_engine_images.py)",
 }
 
 _EMPTY: Final = """
@@ -82,6 +111,8 @@ _LOOP: Final = (
     + r"""
 import glob, json, shutil, sys
 order = json.load(sys.stdin)
+# Processes without a parent become children of this one. A lock of usermod counts as long as its process is there.
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 before, killable, later = ([(argv, stdin.encode("latin-1")) for argv, stdin in order[key]] for key in
                            ("before", "killed", "later"))
 
@@ -99,12 +130,26 @@ def put_back():
 
 def run(command):
     argv, stdin = command
-    done = subprocess.run(argv, input=stdin, capture_output=True)
-    return done.returncode, done.stderr.decode(errors="replace")[-300:]
+    done = subprocess.run(argv, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout.decode(errors="replace")[-300:]
+
+def kill_at(at):
+    code, _ = watch(*killable[0], os.environ, lambda number: number == at)
+    try:
+        while True:
+            os.waitpid(-1, 0)
+    except ChildProcessError:
+        return code
 
 def seen():
     found = files_below(there())
     return {path: "" if any(word in path for word in order["random"]) else text for path, text in found.items()}
+
+def look():
+    try:
+        return files_below([*there(), *order["aside"]])
+    except FileNotFoundError:  # another process of the request has just removed it
+        return object()
 
 for command in before:
     code, said = run(command)
@@ -112,7 +157,9 @@ for command in before:
 save()
 known = seen()
 if order["at"] is None:
-    print(json.dumps(commands(*killable[0], os.environ, lambda: files_below([*there(), *order["aside"]]))))
+    run(killable[0])  # what it leaves elsewhere is there before each of the kills, too
+    put_back()
+    print(json.dumps(calls(*killable[0], os.environ, look)))
     put_back()
     sys.exit()
 codes = [run(command) for command in (*killable, *later)]
@@ -120,7 +167,7 @@ wanted = seen()
 print(json.dumps(codes), flush=True)
 for at in order["at"]:
     put_back()
-    code, _ = watch(*killable[0], os.environ, lambda number: number == at)
+    code = kill_at(at)
     left = seen()
     again = [run(command) for command in (*killable, *later)]
     now = seen()
@@ -134,23 +181,23 @@ for at in order["at"]:
 
 @dataclass(frozen=True)
 class Case:
-    """A script that is killed, and what happens on the machine before and after it."""
+    """A request or a script that is killed, and what happens on the machine before and after it."""
 
     name: str
     killed: Command
     before: Sequence[Command] = ()
-    later: Sequence[Command] = ()  # the next scripts of the same step
+    later: Sequence[Command] = ()  # the next ones of the same step
     kept: Sequence[str] = ()  # files that no kill may change
-    refusal: int = 0  # the exit code of the same script if the killed one had done everything
+    refusal: int = 0  # the exit code of the same request if the killed one had done everything
 
 
 @dataclass(frozen=True)
 class Kills:
-    """The kills of one script."""
+    """The kills of one request."""
 
     name: str
-    commands: int
-    differing: int  # commands at which a kill leaves other files than the kill before it
+    calls: int
+    differing: int  # calls before which a kill leaves other files than the kill before it
     tried: int
     problems: Sequence[str]
     lost: Sequence[str]
@@ -161,12 +208,18 @@ def shell(text: str, *arguments: str) -> Command:
 
 
 def applied(runtime: Runtime, colour: str = "red") -> Command:
-    """Return the command that applies a bundle."""
-    bundle = runtime.bundle(_coloured(runtime, colour), None, mounted=False)
-    return runtime.apply(bundle.id), bundle.archive({}, {})
+    """Return the request that applies a bundle."""
+    return sent(runtime.apply(_bundle(runtime, colour)))
 
 
-def _coloured(runtime: Runtime, colour: str) -> Any:
+def _bundle(runtime: Runtime, colour: str, tree: str | None = None, workload: Workload | None = None) -> Sent:
+    """Return a bundle that differs from those of other colours in a setting, a secret and a secret file."""
+    secret = Secret(f"the key for {colour}")
+    bundle = runtime.bundle(workload or _coloured(runtime, colour), tree, mounted=False)
+    return bundle.sent({"KEY": secret}, {"token": secret})
+
+
+def _coloured(runtime: Runtime, colour: str) -> Workload:
     wanted = agents.workload_with_files(runtime)
     first = wanted.processes[0]
     coloured = replace(first, environment={**first.environment, "COLOUR": colour})
@@ -174,64 +227,86 @@ def _coloured(runtime: Runtime, colour: str) -> Any:
 
 
 def cases() -> Iterator[Case]:
-    """Yield every script that changes something, in a situation where it has much to do."""
+    """Yield everything that changes something, in a situation where it has much to do."""
     bee, boxed = agents.systemd("bee"), agents.docker("bee")
     state, note = bee.paths.state, f"{bee.paths.home}/learned.md"
     learned = shell('echo tea >"$1" && chown "$2:$2" "$1"', note, str(ATTACKER))
     ready = [applied(bee), learned]
     folder = shell('mkdir -p "$1" && echo tea >"$1/learned.md" && chown -R "$2:$2" "$1"', state, str(ATTACKER))
-    bundle = boxed.bundle(_coloured(boxed, "red"), None, mounted=False)
-    created: Command = boxed.container.create(bundle.id, replaces=False), bundle.archive({}, {})
-    renewed: Command = boxed.container.create(bundle.id, replaces=True), bundle.archive({}, {})
+    bundle = _bundle(boxed, "red")
+    created = sent(boxed.container.create(bundle, replaces=False))
+    renewed = sent(boxed.container.create(bundle, replaces=True))
     in_box = [created, applied(boxed), learned]
-    boxed_verified: Command = boxed.record_verified(bundle.id), b""
-    verified: Command = bee.record_verified(bee.bundle(_coloured(bee, "red"), None, mounted=False).id), b""
-    changed = [*ready, verified, applied(bee, "blue")]
+    boxed_verified = sent(boxed.record_verified(bundle.id))
+    changed = [*ready, sent(bee.record_verified(_bundle(bee, "red").id)), applied(bee, "blue")]
     boxed_changed = [*in_box, boxed_verified, renewed, applied(boxed, "blue")]
+
+    def case(name: str, request: Request, before: Sequence[Command] = (), *, kept: Sequence[str] = (note,)) -> Case:
+        return Case(name, sent(request), before, kept=kept)
 
     yield Case("apply, a new agent", applied(bee))
     yield Case("apply, other settings", applied(bee, "blue"), ready, kept=[note])
-    yield Case("apply, after it was verified", applied(bee, "blue"), [*ready, verified], kept=[note])
+    yield Case("apply, after it was verified", applied(bee, "blue"), changed[:-1], kept=[note])
     yield Case("apply, after a change that was not verified", applied(bee, "green"), changed, kept=[note])
-    yield Case("go back", (bee.back(), b""), changed, kept=[note])
-    yield Case("stop", (bee.stop(), b""), ready, kept=[note])
-    yield Case("start", (bee.start(), b""), [*ready, (bee.stop(), b"")], kept=[note])
-    yield Case("record that it is verified", (bee.record_verified("red"), b""), ready, kept=[note])
-    saved: Command = of_machine.record_upgrade(bee.paths, "saved", "from=1", "to=2"), b""
-    yield Case("record an upgrade: saved", saved, ready, kept=[note])
-    for words in (("verified",), ("back", "why"), ("on",), ("ended",)):
-        yield Case(
-            f"record an upgrade: {words[0]}",
-            (of_machine.record_upgrade(bee.paths, *words), b""),
-            [*ready, saved],
-            kept=[note],
-        )
-    yield Case("claim for a restore", (of_machine.claim_for_restore(bee.agent, bee.paths, mounted=False), b""))
-    claim = of_machine.claim_state(bee.agent, bee.spec.user, bee.paths, mounted=False)
-    yield Case("claim existing files", (claim, b""), [folder])
+    plain = bee.apply(_bundle(bee, "blue", workload=agents.workload(bee)))
+    yield case("apply, without the files of the state", plain, ready)
+    yield case("go back", bee.back(), changed)
+    yield case("go back, before anything has changed", bee.back(), changed[:-1])
+    yield case("stop", bee.stop(), ready)
+    yield case("start", bee.start(), [*ready, sent(bee.stop())])
+    yield case("record that it is verified", bee.record_verified("red"), ready)
+    saved = RecordUpgrade(state, "saved", {"from": "1", "to": "2"})
+    yield case("record an upgrade: saved", saved, ready)
+    upgrades = [*ready, sent(saved)]
+    goes_back = RecordUpgrade(state, "back", {"why": "it does not answer"})
+    ran = [shell('echo "$2" >"$1/.paddock/version"', state, version) for version in ("1", "2")]
+    yield case("record an upgrade: verified", RecordUpgrade(state, "verified"), [*upgrades, ran[1]])
+    yield case("record an upgrade: back", goes_back, upgrades)
+    yield case("record an upgrade: on", RecordUpgrade(state, "on"), [*upgrades, sent(goes_back)])
+    yield case("record an upgrade: ended", RecordUpgrade(state, "ended"), [*upgrades, sent(goes_back), ran[0]])
+    yield case("claim for a restore", ClaimForRestore(bee.deployed, mounted=False), kept=())
+    claim = ClaimState(bee.deployed, mounted=False, user="mallory", uid=ATTACKER, gid=ATTACKER)
+    yield case("claim existing files", claim, [folder], kept=())
     opened = shell("usermod --expiredate '' --shell /bin/bash mallory")
-    yield Case("close the account", (of_machine.close_account(bee.paths), b""), [*ready, opened], kept=[note])
-    yield Case("remove", (bee.remove(), b""), ready, kept=[note])
-    forget = of_machine.delete_state(bee.agent, bee.paths)
-    yield Case("forget", (forget, b""), [*ready, (bee.remove(), b"")])
+    yield case("close the account", CloseAccount(bee.deployed), [*ready, opened])
+    yield case("remove", bee.remove(), ready)
+    yield case("forget", DeleteState(bee.deployed), [*ready, sent(bee.remove())], kept=())
     yield Case("create a container", created, refusal=75)
     yield Case("recreate a container", renewed, in_box, kept=[note])
     yield Case("apply, in a container", applied(boxed, "blue"), in_box, kept=[note])
-    yield Case("record that a container is verified", (boxed.record_verified(bundle.id), b""), in_box, kept=[note])
-    yield Case("go back, in a container", (boxed.back(), b""), boxed_changed, kept=[note])
+    yield Case("record that a container is verified", boxed_verified, in_box, kept=[note])
+    yield case("go back, in a container", boxed.back(), boxed_changed)
+    yield case("go back, to the container from before", boxed.back(), boxed_changed[:-1])
     yield Case("record that a changed container is verified", boxed_verified, boxed_changed, kept=[note])
-    yield Case("remove a container", (boxed.remove(), b""), in_box, kept=[note])
-    leave = of_machine.remove_left_container(boxed.agent, (), "docker", boxed.paths)
-    yield Case("leave an engine", (leave, b""), in_box, kept=[note])
-    yield Case("load an image", (script("image/load.sh", ["docker", "load"]), b"archive"), in_box, kept=[note])
-    yield Case("pull an image", (boxed.container.pull(), b""), in_box, kept=[note])
-    code = ["/opt/paddock/.store", "t1", "home_bee", "tiny", "/usr/bin/python3", "-c", "import tiny"]
-    yield Case("install code", (script("code/install.sh", code), _package()), ready, kept=[note])
+    yield case("remove a container", boxed.remove(), in_box)
+    yield case("leave an engine", LeaveEngine(boxed.deployed, "docker"), in_box)
+    yield case("name an image", NameImage("docker", ("one:1", "two:1"), "three:1", ("two:1",)), in_box)
+    yield case("pull an image", boxed.container.pull(), in_box)
+    former, boxed_former = agents.systemd("wasp"), agents.docker("wasp")
+    place = {"path": former.paths.state}
+    renamed = replace(agents.systemd("bee", state=place), formers=(former.agent,))
+    boxed_renamed = replace(agents.docker("bee", state=place), formers=(former.agent,))
+    known = shell('echo tea >"$1"', f"{former.paths.home}/learned.md")
+    boxed_created = sent(boxed_former.container.create(_bundle(boxed_former, "red"), replaces=False))
+    kept = f"{former.paths.home}/learned.md"
+    yield case("rename", renamed.rename("home_wasp", mounted=False), [applied(former), known], kept=[kept])
+    in_former = [boxed_created, applied(boxed_former), known]
+    yield case("rename, with a container", boxed_renamed.rename("home_wasp", mounted=False), in_former, kept=[kept])
+    trees = {name: sent(_tree(name), _package()) for name in ("t1", "t2", "t3")}
+    with_tree = {name: sent(bee.apply(_bundle(bee, name, name))) for name in trees}
+    yield Case("install code", trees["t1"], ready, kept=[note])
+    older = [trees["t1"], with_tree["t1"], learned, trees["t2"], with_tree["t2"], trees["t3"]]
+    yield Case("apply, other code", with_tree["t3"], older, kept=[note])
+    yield case("remove, with code", bee.remove(), older)
     text = HOSTKEY.read_text()
     stage, switch = (["sh", "-c", text, "paddock", verb] for verb in ("stage", "switch"))
     yield Case("stage a host key", (stage, b""), later=[(switch, b"")])
     # A run that was killed begins with a new key.
     yield Case("switch to a host key", (["sh", "-c", f"set -- stage\n{text}\nset -- switch\n{text}"], b""))
+
+
+def _tree(name: str) -> InstallTree:
+    return InstallTree("/opt/paddock/.store", name, "home_bee", "tiny", "/usr/bin/python3", ("-c", "import tiny"))
 
 
 def _package() -> bytes:
@@ -257,15 +332,15 @@ def sample(found: Sequence[Case], most: int, seed: int) -> list[Case]:
 
 
 def on(world: Machine, case: Case, most: int | None, seed: int) -> Kills:
-    """Kill a script at all commands at which that makes a difference, or at some that a seed chooses."""
+    """Kill a request before all calls at which that makes a difference, or before some that a seed chooses."""
     world.stub("systemctl", SYSTEMCTL)
     world.stub("docker", DOCKER)
-    [(commands, differing)] = _lines(world, case, None)
+    [(calls, differing)] = _lines(world, case, None)
     at = differing if most is None else sorted(random.Random(seed).sample(differing, min(most, len(differing))))
     codes, *kills = _lines(world, case, at)
     assert all(code == 0 for code, _ in codes), (case.name, codes)
     problems = [
-        f"{case.name}, killed at command {kill['at']} of {commands}: {why}"
+        f"{case.name}, killed at call {kill['at']} of {calls}: {why}"
         for kill in kills
         for why in (
             *kill["differ"],
@@ -273,8 +348,8 @@ def on(world: Machine, case: Case, most: int | None, seed: int) -> Kills:
             *(["it was not killed"] if kill["code"] != -signal.SIGKILL else ()),
         )
     ]
-    lost = [f"{case.name}, killed at command {kill['at']}: {path}" for kill in kills for path in kill["lost"]]
-    return Kills(case.name, commands, len(differing), len(kills), problems, lost)
+    lost = [f"{case.name}, killed at call {kill['at']}: {path}" for kill in kills for path in kill["lost"]]
+    return Kills(case.name, calls, len(differing), len(kills), problems, lost)
 
 
 def _lines(world: Machine, case: Case, at: Sequence[int] | None) -> list[Any]:
@@ -301,14 +376,30 @@ def _texts(commands: Sequence[Command]) -> list[tuple[list[str], str]]:
 
 
 def not_covered() -> list[str]:
-    """Return the scripts that are neither killed here nor named in ``ELSEWHERE``."""
-    texts = "\n".join(word for case in cases() for argv, _ in [case.killed, *case.later] for word in argv)
+    """Return the requests and scripts that are neither killed here nor named in ``ELSEWHERE``."""
+    killed = [each for case in cases() for each in [case.killed, *case.later]]
+    made, texts = b"".join(stdin for _, stdin in killed), "\n".join(word for argv, _ in killed for word in argv)
     top = Path(str(resources.files("paddock")))
-    return [
-        str(path.relative_to(top))
+    there = {
+        str(path.relative_to(top)): own_text(path) in texts
         for path in sorted(top.rglob("*.sh"))
-        if path.parent.name != "process"  # an account without root; tests/hostile/test_cut_off.py kills them
-        and not path.read_text().startswith("# Library:")
-        and path.name not in {each.rpartition("/")[2] for each in ELSEWHERE}
-        and own_text(path) not in texts
+        if not path.read_text().startswith("# Library:")
+    }
+    for path in sorted((top / "onboard").rglob("*.py")):
+        module = ".".join(path.relative_to(top / "onboard").with_suffix("").parts)
+        for name in _requests(path):
+            words = f'"module": "paddock.onboard.{module}", "name": "{name}"'
+            there[f"{module}.{name}"] = words.encode() in made
+    return [
+        *(name for name, is_killed in there.items() if not is_killed and name not in ELSEWHERE),
+        *(f"{name} is gone, or is killed" for name in ELSEWHERE if there.get(name, True)),
     ]
+
+
+def _requests(path: Path) -> Iterator[str]:
+    """Yield the names of the classes of a module that can be sent."""
+    for each in ast.parse(path.read_text()).body:
+        if isinstance(each, ast.ClassDef):
+            methods = {one.name for one in each.body if isinstance(one, ast.FunctionDef)}
+            if "perform" in methods:
+                yield each.name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,19 @@ import pytest
 from faults.account_scenarios import agent, upgraded
 from faults.account_world import NEW, OLD, AccountWorld
 from faults.looks import LOOKS, crashes, silent_answer
+from paddock.base.process import Result
+from paddock.channels.onboard import answer_of, sent
 from paddock.core import version
 from paddock.core.converge import plan
+from paddock.file.agent_id import AgentId
+from paddock.kinds.service import ServiceSpec
+from paddock.onboard.facts.main import Look
+from paddock.onboard.request import AskAgent
+from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.verbs import status
 from paddock.verbs.status import Status
+
+SERVICE = {"kind": "service", "place": "here", "command": ["true"]}
 
 
 @pytest.fixture
@@ -38,6 +46,10 @@ def unexpected(*_: object) -> None:
 
 
 def test_a_silent_machine_answers_in_the_form_that_the_programs_print() -> None:
-    assert json.loads(silent_answer(b'{"port": 1}')) == {"refused": "nobody answers"}
-    assert "processes" in json.loads(silent_answer(b'{"inside": {}}'))
+    runtime = ForegroundProcess(AgentId("home", "bee"), ServiceSpec.model_validate(SERVICE))
+    asking, looking = AskAgent({"port": 1}), Look(runtime.inspect(), {})
+    reply, facts = (answer_of(Result((), 0, silent_answer(*sent(each)), "", 0), "host") for each in (asking, looking))
+    assert reply.value == {"refused": "nobody answers"}
+    assert "processes" in facts.value
+    assert silent_answer(*sent(runtime.observe(()))) == ""
     assert set(LOOKS) == {"status", "plan", "verify", "logs"}

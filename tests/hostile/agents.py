@@ -9,10 +9,10 @@ from typing import Any, Final
 from hostile.ground import ATTACKER, Machine
 from paddock.base.process import Result
 from paddock.base.secret import Secret
-from paddock.channels import records
 from paddock.file.agent_id import AgentId
 from paddock.kinds.service import ServiceSpec
 from paddock.kinds.workload import Keep, Process, StateFile, Workload
+from paddock.onboard.program.frozen import decoded
 from paddock.plan.agent import AgentSeen
 from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
@@ -76,8 +76,15 @@ def apply(
     """Apply a bundle of the workload on the machine."""
     bundle = runtime.bundle(wanted or workload(runtime), None, mounted=False)
     known = {"KEY": SECRET} if secrets is None else secrets
-    archive = bundle.archive({name: Secret(value) for name, value in known.items()}, {})
-    return machine.run(runtime.apply(bundle.id), stdin=archive)
+    sent = bundle.sent({name: Secret(value) for name, value in known.items()}, {})
+    return machine.ask(runtime.apply(sent)).result
+
+
+def created(machine: Machine, runtime: Engine, *, replaces: bool = False) -> None:
+    """Create the agent's container on the machine."""
+    sent = runtime.bundle(workload(runtime), None, mounted=False).sent({}, {})
+    result = machine.ask(runtime.container.create(sent, replaces=replaces)).result
+    assert result.ok, result.err
 
 
 def installed(machine: Machine, runtime: Runtime, wanted: Workload | None = None) -> None:
@@ -86,7 +93,8 @@ def installed(machine: Machine, runtime: Runtime, wanted: Workload | None = None
 
 
 def seen(machine: Machine, runtime: Runtime) -> AgentSeen:
-    """Run the runtime's observe script and return the observed agent."""
-    result = machine.run(runtime.observe(()))
-    assert result.ok, result.err
-    return AgentSeen.from_records(records(result.out))
+    """Return the agent as its machine reports it."""
+    answer = machine.ask(runtime.observe(()))
+    assert answer.result.ok, answer.result.err
+    found: AgentSeen = decoded(AgentSeen, answer.value)
+    return found

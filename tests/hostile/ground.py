@@ -19,6 +19,7 @@ from typing import Final
 import pytest
 
 from paddock.base.process import Result
+from paddock.channels.onboard import Answer, Request, answer_of, sent
 
 ATTACKER: Final = 54399  # the uid of the agent's account
 STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")
@@ -56,6 +57,11 @@ class Machine:
         )
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
         return Result(tuple(argv), done.returncode, out, err, 0.0)
+
+    def ask(self, request: Request, payload: bytes = b"") -> Answer:
+        """Make a request to the program on the machine, as root."""
+        argv, stdin = sent(request, payload)
+        return answer_of(self.run(argv, stdin=stdin), "the machine")
 
     def root(self, script: str, *arguments: str) -> str:
         """Run a shell script as root, which must succeed, and return its stdout."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from hostile.ground import Machine
 from paddock.base.process import Result
-from paddock.channels import Guest, expect, records
+from paddock.channels import Guest, expect
 from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds import KINDS, agent_from
@@ -50,17 +51,17 @@ class PrivateMachine:
         runtime = runtime_for(AgentId("home", name), spec, Path(), home)
         workload = KINDS[spec.kind].workload(spec, runtime.inside, "")
         bundle = runtime.bundle(workload, None, mounted=False)
-        expect(self.guest, "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
+        ask(self.guest, "applying", runtime.apply(bundle.sent({}, {})))
 
     def observe(self, name: str, **keys: Any) -> AgentSeen:
         """Run the script that observes the agent."""
         runtime = runtime_for(AgentId("home", name), spec_of(name, **keys), Path(), None)
-        return AgentSeen.from_records(records(expect(self.guest, "observing", runtime.observe([]))))
+        return ask(self.guest, "observing", runtime.observe([]), into=AgentSeen)
 
     def remove(self, name: str, *, home: str | None = None, **keys: Any) -> None:
         """Run the script of `down`."""
         runtime = runtime_for(AgentId("home", name), spec_of(name, **keys), Path(), home)
-        expect(self.guest, "removing", runtime.remove())
+        ask(self.guest, "removing", runtime.remove())
 
 
 def spec_of(name: str, *, state: str | None = None, **keys: Any) -> AgentSpec:

@@ -6,19 +6,23 @@ from typing import Final
 
 import pytest
 
-from hostile import agents
+from hostile import agents, before_calls
 from hostile.ground import ATTACKER, Machine, as_root
 from paddock.base.process import Result
-from paddock.runtimes.sent import script
+from paddock.onboard.state.claim import ClaimState
 
 pytestmark = as_root
 
 STATE: Final = "/srv/state"
 
 
+def claiming(state: str = STATE) -> ClaimState:
+    agent = agents.systemd(state={"path": state}).deployed
+    return ClaimState(agent, False, "nobody-of-that-name", ATTACKER, ATTACKER)
+
+
 def claim(ground: Machine, state: str = STATE) -> Result:
-    arguments = [state, "home_bee", "nobody-of-that-name", str(ATTACKER), str(ATTACKER), ""]
-    return ground.run(script("state/claim.sh", arguments))
+    return ground.ask(claiming(state)).result
 
 
 @pytest.fixture
@@ -73,13 +77,11 @@ def test_a_locked_path_outside_the_home_is_refused(ground: Machine, entry: str) 
     assert not result.ok, "the path was accepted"
 
 
-def test_the_agent_cannot_change_the_state_directory_while_root_moves_files(state: Machine) -> None:
+@pytest.mark.parametrize("function", ["rename", "mkdir"])
+def test_the_agent_cannot_change_the_state_directory_while_root_moves_files(state: Machine, function: str) -> None:
     """The agent could create a link with the name of a file or directory that root is about to create."""
-    state.root(
-        """printf '#!/bin/sh\n%s\nexec /usr/bin/mv "$@"\n' "$1" >/usr/local/sbin/mv && chmod 755 /usr/local/sbin/mv""",
-        f"setpriv --reuid {ATTACKER} --regid {ATTACKER} --clear-groups ln -sfn /etc {STATE}/raced",
-    )
-    claim(state)
+    answer = before_calls.ask(state, claiming(), f"ln -sfn /etc {STATE}/raced", [function])
+    assert answer.result.ok, answer.result.err
     assert not state.exists(f"{STATE}/raced"), "the agent created a link in the state directory while root used it"
     assert not state.exists(f"{STATE}/home/raced")
     expect_claimed(state)

@@ -394,16 +394,23 @@ def test_the_record_of_a_drill_in_a_repository_has_an_end(tmp_path: Path, monkey
 
 SAYS = """
 import sys
-from paddock.verify.look import facts
+from paddock.base.errors import PaddockError
+from paddock.base.process import Result
+from paddock.channels.onboard import answer_of
 from paddock.setup.trial import _parsed
 text = {"depth": "[" * 3_000_000, "lists": "[" + "[]," * 2_500_000 + "[]]"}[sys.argv[1]]
-print(facts(text), _parsed(text.encode()))
+said = Result(("x",), 0, '\\0{"code": 0, "value": ' + text + "}", "", 0)
+try:
+    answer = answer_of(said, "the machine")
+except PaddockError as error:
+    answer = error.message[:40]
+print(answer, _parsed(text.encode()))
 """
 
 
 @pytest.mark.parametrize("what", ["depth", "lists"])
 def test_hostile_json_of_a_machine_or_a_model_is_none(what: str) -> None:
-    assert run(SAYS, what, mebibytes=60) == "None None"
+    assert run(SAYS, what, mebibytes=60) == "the answer of the machine is incomplete: None"
 
 
 CHANNEL = """
@@ -415,7 +422,7 @@ from paddock.core import channel
 channel._LONGEST_ANSWER = 5 << 20
 class Source(io.RawIOBase):
     def readline(self, size=-1):
-        return json.dumps({"id": 0, "line": "x" * 100_000}).encode() + b"\\n"
+        return b"\\0" + json.dumps({"say": {"id": 0, "line": "x" * 100_000}}).encode() + b"\\n"
 paths = Paths(*["/x"] * len(Paths.__dataclass_fields__))
 runtime = types.SimpleNamespace(paths=paths, inside=paths, owners=[0], formers=[])
 pipes = Pipes(io.BytesIO(), Source(), lambda: "", lambda: None)

@@ -1,7 +1,7 @@
 """After a kill between switching the bundle and the restart, the next `up` restarts the process with the new bundle.
 
-The real scripts run for an account without root, with stubs for `systemctl` and `podman`. The tests kill them at
-every command before which a file has changed. After every kill, the next `up` must leave the agent as the file says.
+The real program runs for an account without root, with stubs for `systemctl` and `podman`. The tests kill it at every
+system call before which a file has changed. After every kill, the next `up` must leave the agent as the file says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,9 @@ import pytest
 import killed_script
 from killed_script import files_below, watch
 from levels import by_level, slow_proof
+from paddock.channels import onboard
+from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask, sent
 from paddock.core.converge import plan_up
 from paddock.core.observe import observe
 from paddock.core.open import deployments
@@ -49,22 +51,31 @@ _SYSTEMCTL = r"""#!/bin/sh
 [ "$1" != --user ] || shift
 root=$HOME/.config/paddock/home_web running=$HOME/running
 run() { { cat "$root/secrets.env" && readlink "$root/current"; } >"$running"; }
-verb=$1
-shift
-case "$verb $*" in
+case "$*" in
     start*lease*) [ -e "$running" ] || run ;;
     start*main* | start*container*) [ -e "$running" ] || run ;;
     restart*main* | restart*container*) run ;;
-    is-active*) for unit; do case $unit in --*) ;; *) [ ! -e "$running" ] || echo active ;; esac; done ;;
-    show*NFileDescriptorStore*) echo 1 ;;
-    show*SubState*) printf 'SubState=running\nNRestarts=0\n' ;;
+    show*)
+        for unit; do case $unit in *.service)
+            state=inactive
+            [ ! -e "$running" ] || state=active
+            printf 'ActiveState=%s\nSubState=running\nNRestarts=0\nNFileDescriptorStore=1\n\n' $state
+        esac; done
+        ;;
 esac
 """
 _PODMAN = r"""#!/bin/sh
 case "$*" in
-    info*) echo driver=overlay ;;
-    *'image inspect'*) echo sha256:0123 ;;
-    *'container inspect'*identity*) cat "$HOME/identity" ;;
+    info*) echo overlay ;;
+    'image inspect'*) echo '[{"Id": "sha256:0123"}]' ;;
+    'container inspect'*)
+        labels="{\"paddock.agent\": \"home_web\", \"paddock.identity\": \"$(cat "$HOME/identity")\"}"
+        about='"Name": "paddock-home_web", "Id": "c0ffee", "Image": "0123", "State": {"Pid": 1}'
+        case " $* " in
+            *' paddock-home_web '*) echo "[{$about, \"Config\": {\"Labels\": $labels}}]" ;;
+            *) echo '[]'; exit 1 ;;
+        esac
+        ;;
 esac
 """
 
@@ -103,29 +114,34 @@ class Account:
         assert set(steps) <= {"agent.configure", "agent.answer"}
         if "agent.configure" not in steps:
             return False
-        self.apply(deployment, deployment.runtime.apply(deployment.bundle.id))
+        self.apply(deployment)
         return True
 
-    def apply(self, deployment: Resolved, argv: Sequence[str]) -> None:
-        done = subprocess.run(argv, input=deployment.archive(), capture_output=True)
-        assert done.returncode == 0, done.stderr.decode()
+    def apply(self, deployment: Resolved) -> None:
+        """Apply the bundle."""
+        ask(LocalGuest(), "applying", deployment.runtime.apply(deployment.sent()))
 
-    def commands(self, deployment: Resolved) -> tuple[int, list[int]]:
-        """Apply the bundle. Return how many commands that takes, and before which a kill leaves other files."""
-        argv = deployment.runtime.apply(deployment.bundle.id)
-        return killed_script.commands(
-            argv, deployment.archive(), os.environ, lambda: files_below([str(self.home), os.environ["XDG_RUNTIME_DIR"]])
-        )
+    def calls(self, deployment: Resolved) -> tuple[int, list[int]]:
+        """Apply the bundle. Return how many changing calls that takes, and before which a kill leaves other files."""
+
+        def look() -> object:
+            try:
+                return files_below([str(self.home), os.environ["XDG_RUNTIME_DIR"]])
+            except FileNotFoundError:  # another process of the request has just removed it
+                return object()
+
+        argv, stdin = sent(deployment.runtime.apply(deployment.sent()))
+        return killed_script.calls(argv, stdin, os.environ, look)
 
     def cut_off(self, deployment: Resolved, at: int) -> None:
-        """Apply the bundle and kill it at a command."""
-        argv = deployment.runtime.apply(deployment.bundle.id)
-        code, said = watch(argv, deployment.archive(), os.environ, lambda number: number == at)
+        """Apply the bundle and kill it before a call."""
+        argv, stdin = sent(deployment.runtime.apply(deployment.sent()))
+        code, said = watch(argv, stdin, os.environ, lambda number: number == at)
         assert code == -signal.SIGKILL, said
 
 
 @pytest.fixture
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     home, bin_ = tmp_path / "home", tmp_path / "bin"
     home.mkdir()
     bin_.mkdir()
@@ -139,7 +155,14 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     monkeypatch.setenv("WEB_KEY", "")
-    return Account(home, tmp_path / "paddock.yaml")
+    # If root runs the tests, the program finds the stubs where only root can write.
+    source = onboard._source
+    monkeypatch.setattr(
+        onboard, "_source", lambda name: source(name).replace('SYSTEM_PATH = "', f'SYSTEM_PATH = "{bin_}:')
+    )
+    onboard.module_frame.cache_clear()
+    yield Account(home, tmp_path / "paddock.yaml")
+    onboard.module_frame.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -167,21 +190,21 @@ def test_the_up_after_a_killed_run_restarts_the_process_with_the_new_bundle(
     account.write(runtime, **before | change)
     stale = []
     with account.deployment() as deployment:
-        commands, differing = account.commands(deployment)
+        calls, differing = account.calls(deployment)
         wanted = account.running if runtime != "process" else ""
-        assert commands > 40
+        assert calls > 40
         assert len(differing) > 4
         for at in differing[-_LAST:]:
             shutil.rmtree(account.home)
             shutil.copytree(saved, account.home, symlinks=True)
             account.cut_off(deployment, at)
             account.up(deployment)
-            assert not account.up(deployment), f"killed at command {at}, a second `up` still has something to do"
+            assert not account.up(deployment), f"killed at call {at}, a second `up` still has something to do"
             if wanted and account.running != wanted:
                 stale.append(at)
     assert not stale, (
-        f"killed at command {stale[0]} to {stale[-1]} of {commands}, the next `up` left the process with its old key"
-        f" and settings, and reported success ({len(stale)} of {commands} commands)"
+        f"killed at call {stale[0]} to {stale[-1]} of {calls}, the next `up` left the process with its old key and"
+        f" settings, and reported success ({len(stale)} of {calls} calls)"
     )
 
 
@@ -190,5 +213,5 @@ def test_applying_an_unchanged_bundle_does_not_restart_the_process(account: Acco
     with account.deployment() as deployment:
         account.up(deployment)
         (account.home / "running").write_text("as it was")
-        account.apply(deployment, deployment.runtime.apply(deployment.bundle.id))
+        account.apply(deployment)
     assert account.running == "as it was"

@@ -191,11 +191,12 @@ def test_a_second_run_on_one_host_is_refused_while_the_first_is_at_work(ground: 
     running.start()
     while "systemctl daemon-reload" not in ground.calls:
         assert running.is_alive()
-    again, removal = agents.apply(ground, runtime), ground.run(runtime.remove())
+    again, removal = agents.apply(ground, runtime), ground.ask(runtime.remove()).result
     running.join()
     assert first[0].ok, first[0].err
     assert not again.ok, "two runs configured one agent at the same time"
     assert "another run is configuring or removing this agent" in again.err
     assert not removal.ok, "a run removed an agent that another run was configuring"
+    assert "another run is configuring or removing this agent" in removal.err
     ground.stub("systemctl", "")
     assert agents.apply(ground, runtime).ok

@@ -13,8 +13,8 @@ from hostile.verbs import forgotten
 from paddock.base.errors import PaddockError
 from paddock.base.process import Result
 from paddock.core.converge import down, forget, plan_forget, up
+from paddock.onboard.state.claim import DeleteState
 from paddock.plan import agent as inside
-from paddock.runtimes.machine import delete_state
 from paddock.runtimes.systemd.runtime import Systemd
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
@@ -230,7 +230,7 @@ RUNTIME: Final = agents.systemd()
 
 
 def forget_on_host(ground: Machine, runtime: Systemd = RUNTIME) -> Result:
-    return ground.run(delete_state(runtime.agent, runtime.paths))
+    return ground.ask(DeleteState(runtime.deployed)).result
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def taken_down(ground: Machine) -> Machine:
     """Install an agent on a host, write to its state, and take the agent down."""
     agents.installed(ground, RUNTIME)
     ground.agent('cd "$1" && mkdir deep && echo learned >deep/notes', RUNTIME.paths.home)
-    assert ground.run(RUNTIME.remove()).ok
+    assert ground.ask(RUNTIME.remove()).result.ok
     return ground
 
 

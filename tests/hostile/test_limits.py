@@ -16,8 +16,13 @@ from typing import Any
 import pytest
 
 from hostile.foreground import supervised
+from paddock.base.process import Result
+from paddock.channels.onboard import answer_of, sent
+from paddock.onboard.agent import Agent
+from paddock.onboard.facts.main import Look
+from paddock.onboard.systemd.look import Inspect
 from paddock.runtimes.sent import program
-from paddock.verify.look import INSIDE, MACHINE
+from paddock.verify.look import INSIDE
 
 LOOPBACK = "paddock.onboard.loopback"
 MUCH = 200_000_000
@@ -152,7 +157,9 @@ def on_the_machine(text: str, stdin: Any) -> tuple[Any, int]:
 
 @pytest.mark.parametrize("path", ["/", "/missing"])
 def test_an_answer_of_the_agent_to_a_probe_is_cut(server: str, path: str) -> None:
-    reply, grew = on_the_machine(program("paddock.onboard.request"), {**question(server + path), "env_files": []})
+    asked = "import json, sys\nfrom paddock.onboard.request import AskAgent\n"
+    asked += "print(json.dumps(AskAgent(json.load(sys.stdin)).perform(None)))\n"
+    reply, grew = on_the_machine(asked, {**question(server + path), "env_files": []})
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
     assert "and was cut" in reply["refused"]
 
@@ -182,7 +189,6 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
     log = ["sh", "-c", f"echo canary-value-19; {FLOOD[2]}"]
     asked = {
         "all": True,
-        "supervisor": ["true"],
         "processes": [],
         "lease_file": f"{tmp_path}/lease",
         "holder_file": f"{tmp_path}/holder",
@@ -201,11 +207,27 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
         "health": None,
         "inside": {"argv": [*FLOOD], "program": "", "load": [], "questions": []},
     }
-    found, grew = on_the_machine(program(MACHINE), asked)
+    agent = Agent("", "home_bee", (), str(tmp_path), f"{tmp_path}/store", f"{tmp_path}/link", f"{tmp_path}/state")
+    argv, stdin = sent(Look(Inspect(agent), asked))
+    ran = f"try:\n    exec({argv[-1]!r}, {{'__name__': '__main__'}})\nexcept SystemExit:\n    pass\n"
+    said, grew = measured(f"before = used()\n{ran}", stdin=stdin)
+    found = answer_of(Result((), 0, said, "", 0.0), "the machine").value
     assert grew < MOST, f"a log, a file and an answer of {MUCH >> 20} MiB each took {grew} MiB of memory"
     assert "and was cut off" in found["inside"]["found"]["refused"]
     assert found["leaks"]["found"]["found"] == {"KEY": ["the log"]}
     assert found["leaks"]["found"]["cut_short"] is True
+
+
+def test_the_output_of_a_program_that_the_machine_runs_is_cut() -> None:
+    """The agent writes its own log, and the files of its container, which an engine lists."""
+    said, grew = measured(
+        "from paddock.onboard.program.programs import run\nbefore = used()\n"
+        f"done = run({[*FLOOD[:2], f'{FLOOD[2]}; {FLOOD[2]} >&2; exit 3']!r})\n"
+        "print(done.code, len(done.out), len(done.err))\n"
+        "print(run(['yes'], seconds=2).err)"
+    )
+    assert grew < MOST, f"an output of {MUCH >> 20} MiB took {grew} MiB of memory"
+    assert said == f"3 {16 << 20} {16 << 20}\nyes did not end within 2 s\n"
 
 
 @pytest.mark.parametrize("path", ["/", "/packed"])

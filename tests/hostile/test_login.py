@@ -12,10 +12,10 @@ from hostile import login_server
 from hostile.ground import Machine, as_root
 from hostile.login_server import log_in, plant
 from hostile.private_machine import PrivateMachine, spec_of
-from paddock.channels import expect
+from paddock.channels.onboard import ask
 from paddock.file.agent_id import AgentId
-from paddock.kinds.workload import Paths
-from paddock.runtimes import machine as commands
+from paddock.onboard.systemd.account import CloseAccount
+from paddock.runtimes.contract import Runtime
 from paddock.runtimes.open import runtime_for
 from paddock.runtimes.sent import on_demand
 from paddock.verify import confinement as judged
@@ -45,8 +45,8 @@ def machine(ground: Machine) -> PrivateMachine:
     return PrivateMachine(ground)
 
 
-def paths_of(**keys: Any) -> Paths:
-    return runtime_for(AgentId("home", "bee"), spec_of("bee", **keys), Path(), None).paths
+def runtime_of(**keys: Any) -> Runtime:
+    return runtime_for(AgentId("home", "bee"), spec_of("bee", **keys), Path(), None)
 
 
 def verified(machine: PrivateMachine) -> Line:
@@ -54,7 +54,7 @@ def verified(machine: PrivateMachine) -> Line:
     module = "paddock.onboard.facts.login"
     program = on_demand(module).replace(f"sys.modules[{module!r}].main()", _LOOK)
     found = json.loads(machine.run("python3", "-I", "-S", "-c", program))
-    subject = Subject("bee", paths_of(), (), "", {}, None, (), frozenset(), False, False, account="bee")
+    subject = Subject("bee", runtime_of().paths, (), "", {}, None, (), frozenset(), False, False, account="bee")
     (line,) = judged.login_lines(subject, {"found": found, "seconds": 0.0}, {})
     assert machine.run("find", "/run", "-name", "paddock-login-*") == ""
     return line
@@ -84,7 +84,7 @@ def test_the_account_of_an_earlier_version_is_closed_while_the_agent_runs(machin
     seen = machine.observe("bee", user=BEE)
     assert list(seen.account_open) == ["its shell is /bin/bash", "it has not expired", "it lingers"]
     calls = len(machine.ground.calls)
-    expect(machine.guest, "closing", commands.close_account(paths_of(user=BEE)))
+    ask(machine.guest, "closing", CloseAccount(runtime_of(user=BEE).deployed))
     assert machine.ground.calls[calls:] == ["loginctl terminate-user bee"]  # no unit is touched
     assert machine.ground.root(SHADOW).split() == ["/usr/sbin/nologin", "1"]
     assert log_in(machine.ground, "bee", "id", "-un").out == ""
@@ -111,7 +111,7 @@ def test_the_account_of_a_person_is_never_changed(machine: PrivateMachine, *, cr
     user = BEE if create else {"name": "bee", "create": False}
     machine.apply("bee", user=user)
     assert machine.observe("bee", user=user).account_open == ()
-    expect(machine.guest, "closing", commands.close_account(paths_of(user=user)))
+    ask(machine.guest, "closing", CloseAccount(runtime_of(user=user).deployed))
     line = verified(machine)
     assert line.outcome is Outcome.UNAVAILABLE
     assert "Paddock did not make the account bee, so it stays as it is (its shell is /bin/bash" in line.evidence
@@ -146,8 +146,7 @@ def test_a_machine_without_a_working_sshd_shows_the_account(machine: PrivateMach
 
 def test_root_still_enters_the_closed_account(machine: PrivateMachine) -> None:
     machine.apply("bee", user=BEE)
-    runtime = runtime_for(AgentId("home", "bee"), spec_of("bee", user=BEE), Path(), None)
-    assert machine.run(*runtime.enter(["bash", "-c", "id -un; pwd"])).split() == ["bee", HOME]
+    assert machine.run(*runtime_of(user=BEE).enter(["bash", "-c", "id -un; pwd"])).split() == ["bee", HOME]
     assert machine.run("runuser", "-u", "bee", "--", "id", "-un") == "bee\n"
     refused = machine.ground.run(["su", "bee", "-s", "/bin/sh", "-c", "id -un"])
     assert not refused.ok

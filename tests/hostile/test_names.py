@@ -26,7 +26,7 @@ def test_an_agent_does_not_touch_the_units_of_one_with_a_longer_name(ground: Mac
     before = units(ground)
     agents.installed(ground, agents.systemd("bee"))
     if verb == "down":
-        assert ground.run(agents.systemd("bee").remove()).ok
+        assert ground.ask(agents.systemd("bee").remove()).result.ok
     assert set(before) <= set(units(ground)), "units of another agent were deleted"
     stops = [call for call in ground.calls if call.startswith("systemctl stop") and "bee-two" in call]
     assert not stops, f"units of another agent were stopped: {stops}"
@@ -44,27 +44,24 @@ def test_the_log_pattern_of_an_agent_does_not_match_another_agent() -> None:
 
 
 def create(ground: Machine, name: str, uid: int, *, replaces: bool = False) -> None:
-    runtime = agents.docker(name, user={"name": f"user-{name}", "uid": uid})
-    bundle = runtime.bundle(agents.workload(runtime), None, mounted=False)
-    result = ground.run(runtime.container.create(bundle.id, replaces=replaces), stdin=bundle.archive({}, {}))
-    assert result.ok, result.err
+    agents.created(ground, agents.docker(name, user={"name": f"user-{name}", "uid": uid}), replaces=replaces)
 
 
 def test_the_temporary_name_of_a_new_container_is_not_the_name_of_another_agents(ground: Machine) -> None:
     ground.stub("docker", DOCKER)
     create(ground, "bee-new", 54400)
-    ground.root("echo 'precious layer' >>/srv/containers/paddock-home_bee-new")
+    ground.root("echo layer=precious >>/srv/containers/paddock-home_bee-new")
     create(ground, "bee", 54401)
     create(ground, "bee", 54401, replaces=True)
     assert ground.exists("/srv/containers/paddock-home_bee-new"), "the container of bee-new was deleted"
-    assert "precious layer" in ground.read("/srv/containers/paddock-home_bee-new")
+    assert "layer=precious" in ground.read("/srv/containers/paddock-home_bee-new")
 
 
 def test_removing_an_agent_leaves_the_container_of_another_with_a_longer_name(ground: Machine) -> None:
     ground.stub("docker", DOCKER)
     create(ground, "bee-new", 54400)
     create(ground, "bee", 54401)
-    assert ground.run(agents.docker("bee").remove()).ok
+    assert ground.ask(agents.docker("bee").remove()).result.ok
     assert ground.exists("/srv/containers/paddock-home_bee-new"), "the container of bee-new was deleted"
 
 
@@ -72,10 +69,10 @@ def test_a_container_that_names_another_agent_is_not_removed(ground: Machine) ->
     """It has the name of this agent's container, as after `docker rename`."""
     ground.stub("docker", DOCKER)
     create(ground, "wasp", 54400)
-    ground.root("cd /srv/containers && for x in '' .agent; do mv paddock-home_wasp$x paddock-home_bee$x; done")
+    ground.root("cd /srv/containers && mv paddock-home_wasp paddock-home_bee")
     agents.installed(ground, agents.docker("bee"))
     assert agents.seen(ground, agents.docker("bee")).container.identity == "foreign"
-    ground.run(agents.docker("bee").remove())
+    assert ground.ask(agents.docker("bee").remove()).result.ok
     assert ground.exists("/srv/containers/paddock-home_bee"), "a container of another agent was deleted"
 
 
@@ -83,7 +80,7 @@ def test_a_container_without_the_label_is_not_removed(ground: Machine) -> None:
     ground.stub("docker", DOCKER)
     ground.root("mkdir -p /srv/containers && : >/srv/containers/paddock-home_bee")
     agents.installed(ground, agents.docker("bee"))
-    ground.run(agents.docker("bee").remove())
+    assert ground.ask(agents.docker("bee").remove()).result.ok
     assert ground.exists("/srv/containers/paddock-home_bee"), "a container that Paddock did not create was deleted"
 
 

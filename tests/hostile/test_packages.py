@@ -26,14 +26,16 @@ import pytest
 import paddock
 from hostile.ground import Machine, as_root
 from paddock.base.errors import PaddockError
-from paddock.base.process import Result, run
+from paddock.base.process import Result
+from paddock.channels.onboard import answer_of, sent
 from paddock.kinds.code import CodeTree, Distribution, LocalCode, Tool
 from paddock.kinds.hermes.recipe import Hermes
 from paddock.kinds.hermes.spec import HermesSpec
+from paddock.onboard.code.install import InstallTree, prove
+from paddock.onboard.code.packages import FinishTemplate
+from paddock.onboard.program.refusal import Refusal
 from paddock.runtimes.code import tree as codetree
 from paddock.runtimes.code.npm import fetch
-from paddock.runtimes.machine import finish_template
-from paddock.runtimes.sent import script, text
 
 # --- what root runs while it is installed and tested
 
@@ -68,16 +70,17 @@ def packages(**more: str) -> bytes:
 
 def install(ground: Machine, archive: bytes, *proof: str) -> Result:
     python = "/usr/bin/python3" if ground.exists("/usr/bin/python3") else sys.executable
-    arguments = [STORE, "t1", "", "evil", python, *proof]
-    return ground.run(script("code/install.sh", arguments), stdin=archive)
+    argv, stdin = sent(InstallTree(STORE, "t1", "", "evil", python, proof), archive, python)
+    return answer_of(ground.run(argv, stdin=stdin), "the machine").result
 
 
 @as_root
 def test_the_test_of_a_code_tree_runs_without_privileges(ground: Machine) -> None:
-    result = install(ground, packages(), "-c", "import evil, os; print(os.getuid(), os.getgroups())")
+    asked = "import evil, os; os.write(2, b'%d %d' % (os.getuid(), len(os.getgroups())))"
+    result = install(ground, packages(), "-c", asked)
     assert not ground.exists(CANARY), "third-party code ran as root"
     assert result.ok, result.err
-    assert result.out == "65534 []\n"
+    assert result.err == "65534 0"
     assert ground.read(f"{STORE}/t1/bin/evil").startswith(f"#!{STORE}/t1/bin/python\n")
 
 
@@ -94,14 +97,13 @@ def test_a_tree_that_others_cannot_reach_is_refused_and_not_tested_as_root(groun
 
 @as_root
 def test_code_is_not_tested_as_root_if_privileges_cannot_be_dropped(tmp_path: Path) -> None:
-    """The program that drops them fails here, as it does on a machine whose Python lacks a module."""
+    """The Python that drops them fails here, as it does on a machine whose Python lacks a module."""
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     program.chmod(0o755)
-    lines = f"python=false home={tmp_path}\n{text('state/prove.sh')}\nprove {program}\n"
-    result = run(["sh", "-c", lines])
+    with pytest.raises(Refusal):
+        prove(str(program), "false", ())
     assert not (tmp_path / "ran").exists(), "third-party code ran as root"
-    assert not result.ok
 
 
 @as_root
@@ -116,9 +118,9 @@ def test_a_pth_file_of_a_package_does_not_run_as_root(ground: Machine) -> None:
 def test_the_manifest_of_a_template_runs_no_third_party_code(ground: Machine) -> None:
     assert install(ground, packages(**{"evil.pth": f"import os; exec({TAKE!r})\n"}), "-c", "pass").ok
     ground.run(["sh", "-c", "rm -f /root/taken"])
-    result = ground.run(finish_template())
+    answer = ground.ask(FinishTemplate())
     assert not ground.exists(CANARY), f"third-party code ran as root: {ground.read(CANARY)}"
-    assert "pip evil 1\n" in result.out
+    assert "pip evil 1\n" in answer.value
 
 
 @pytest.fixture

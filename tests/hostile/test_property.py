@@ -1,19 +1,21 @@
-"""No script that runs as root can be made to do something for the agent that the agent cannot do itself.
+"""Nothing that runs as root can be made to do something for the agent that the agent cannot do itself.
 
 Hypothesis chooses traps: programs, files, links, pipes and names in every directory that the agent's account can write,
-and lines of its log and of its container. Then root runs every script of the runtimes. After each script, a canary that
-only root can write and all other files outside the agent's home must be unchanged.
+and lines of its log and of its container. Then root makes every request to the program on the machine, and runs every
+script. After each of them, a canary that only root can write and all other files outside the agent's home must be
+unchanged.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -21,22 +23,45 @@ from hypothesis import strategies as st
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root, machine, own_text
+from hostile.stubs import DOCKER, ENGINE_STUB, FAILED_UNITS
 from levels import by_level
 from paddock.base.errors import PaddockError
-from paddock.runtimes import machine as machine_scripts
+from paddock.base.process import Result
+from paddock.channels.onboard import Request, sent
+from paddock.kinds.workload import Probes
+from paddock.onboard.code.install import ReportVersion
+from paddock.onboard.code.packages import ReportInventory
+from paddock.onboard.configure import Sent
+from paddock.onboard.engine.create import LeaveEngine
+from paddock.onboard.facts.main import Look, ObserveAndLook
+from paddock.onboard.observe import ReportAgents
+from paddock.onboard.places import ReportMounts, ReportStrays
+from paddock.onboard.program.serve import UNEXPECTED
+from paddock.onboard.state.claim import ClaimForRestore, ClaimState, DeleteState, HoldLease
+from paddock.onboard.state.version import RecordUpgrade
+from paddock.onboard.stream.database import CountMessages
+from paddock.onboard.stream.restoration import ExpectNew, Restore
+from paddock.onboard.stream.send import SendState
+from paddock.onboard.systemd.account import CloseAccount
+from paddock.onboard.vacant import FindVacant
 from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.sent import script
 from paddock.runtimes.systemd.runtime import Systemd
+from paddock.verify.line import Subject
+from paddock.verify.look import RuntimeArgvs, of_every_agent, question
 
 pytestmark = as_root
 
 EXAMPLES: Final = by_level(2, 60)
+CANARY: Final = "only-root-may-read-this"
 TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec "${0##*/}" "$@"\n'
+# An answer of the program on the machine; its own ones begin with a NUL byte.
+FORGED: Final = '\0{"code": 0, "value": {"bundle_id": "x", "left": {"/srv/evil": []}}}\n'
 LINES: Final = tuple(
     f"error{separator}{record}"
     for separator in ("\u2028", "\v", "\x85", "\r", "\x1e", "\0", "\\0", "\\n", " ")
-    for record in ("left=/srv/evil", "unit=ssh.service failed", "bundle=x", "$(touch /root/taken)", "end=ok")
+    for record in ("left=/srv/evil", "unit=ssh.service failed", "bundle=x", "$(touch /root/taken)", FORGED)
 )
 NAMES: Final = (
     *("setpriv", "env", "sh", "cat", "grep", "mv", "chown", "python3", "systemctl", "docker", "find", "stat", "id"),
@@ -54,6 +79,8 @@ NAMES: Final = (
     ),
     *(".paddock", ".paddock.new", "identity", "lease", "adopting", "locked", "home", ".local", ".hermes", "notes.md"),
     *("sitecustomize.py", "usercustomize.py", "x\u2028left=docker", ".paddock-forgotten-home_bee", "lost+found", "run"),
+    *("json.py", "pwd.py", "ctypes.py", "traceback.py", "paddock", "SOUL.md.paddock-a1b2c3", ".env", "SOUL.md.found-1"),
+    *("state.db", "state.db-wal"),
 )
 TARGETS: Final = (
     *("/etc/canary", "/root", "/etc", "/", "/etc/paddock/home_bee/secrets.env", "/proc/1/root/etc/canary", "/dev/zero"),
@@ -61,18 +88,11 @@ TARGETS: Final = (
 )
 FOLDERS: Final = ("", ".local/bin", ".local", ".hermes", "locked", "a/b")
 
-SYSTEMCTL: Final = """
-case "$1" in
-    show) echo SubState=failed; echo NRestarts=3; echo MainPID=1 ;;
-    is-active) echo failed ;;
-esac
-"""
-DOCKER: Final = """
-case "$1 $2" in
-    "container inspect") case "$*" in *paddock.agent*) echo home_bee ;; *) echo schema=1 ;; esac ;;
-    "diff "*) sed "s|^|A /var/lib/dpkg/info/|" /mnt/log ;;
-    "exec "*) shift; while [ "${1#--}" != "$1" ]; do shift; done; shift; exec "$@" ;;
-esac
+# The engine lists files of a container, whose names the agent chooses.
+ENGINE: Final = f"""
+case "$1" in diff) sed "s|.*|A /var/lib/dpkg/info/&.list|" /mnt/log ;; esac
+case "$1" in exec) {ENGINE_STUB} ;; esac
+{DOCKER}
 """
 
 LAY: Final = r"""
@@ -127,65 +147,80 @@ traps = st.builds(
 @pytest.fixture(scope="module")
 def world() -> Iterator[Machine]:
     with machine() as made:
-        made.root("echo untouched >/etc/canary && chmod 600 /etc/canary && mkdir -p /srv/containers")
-        (made.folder / "containers").write_text("schema=1\n")
+        made.root(f"echo {CANARY} >/etc/canary && chmod 600 /etc/canary && mkdir -p /srv/containers")
         made.stub("journalctl", "cat /mnt/log")
-        made.stub("systemctl", SYSTEMCTL)
-        made.stub("docker", DOCKER)
+        made.stub("systemctl", FAILED_UNITS)
+        made.stub("docker", ENGINE)
         yield made
 
 
-def bundle_of(runtime: Runtime) -> tuple[str, bytes]:
-    bundle = runtime.bundle(agents.workload_with_files(runtime), None, mounted=False)
-    return bundle.id, bundle.archive({}, {})
+def bundle_of(runtime: Runtime) -> Sent:
+    return runtime.bundle(agents.workload_with_files(runtime), None, mounted=False).sent({}, {})
 
 
-def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], bytes]]:
-    """Yield the argv and stdin of every script that root runs on a machine."""
-    bundle_id, archive = bundle_of(systemd)
-    yield systemd.observe(["sudo", "no-such-package"]), b""
-    yield systemd.inspect(), b""
-    yield systemd.apply(bundle_id), archive
-    yield systemd.enter(["true"]), b""
-    yield systemd.enter(["/usr/bin/python3", "-c", "pass"]), b""
-    yield systemd.record_verified(bundle_id), b""
-    yield systemd.back(), b""
-    looked = machine_scripts.observe_and_look(systemd.observe([]), systemd.paths, bundle_id, "print(input())")
-    yield looked, b"{}"
-    yield systemd.logs(10, follow=False), b""
-    yield (
-        script("code/version.sh", [systemd.paths.etc.removesuffix("/current"), systemd.paths.code, "hermes_agent"]),
-        b"",
-    )
-    yield machine_scripts.report_inventory(), b""
-    yield machine_scripts.claim_for_restore(systemd.agent, systemd.paths, mounted=False), b""
-    yield machine_scripts.hold_lease(systemd.paths), b""
-    for words in (("saved", "from=1", "to=2"), ("verified",), ("back", "why"), ("on",), ("ended",)):
-        yield machine_scripts.record_upgrade(systemd.paths, *words), b""
-    yield machine_scripts.close_account(systemd.paths), b""
-    yield systemd.stop(), b""
-    yield systemd.start(), b""
-    yield script("agent/mounts.sh", ["54399", "54399", systemd.paths.home]), b""
-    yield script("code/python.sh", ["3.11", "3.12", "3.13"]), b""
-    yield script("state/claim.sh", ["/srv/states/before", "home_wasp", "x", "54399", "54399", ""]), b""
-    yield systemd.rename("wasp", mounted=False), b""
-    yield systemd.remove(), b""
-    bundle_id, archive = bundle_of(docker)
-    yield docker.observe([]), b""
-    yield docker.container.create(bundle_id, replaces=True), archive
-    yield docker.apply(bundle_id), archive
-    yield docker.enter(["true"]), b""
-    yield ["/bin/sh", f"{docker.paths.etc}/start"], b""
-    yield docker.inspect(), b""
-    yield docker.record_verified(bundle_id), b""
-    yield docker.back(), b""
-    yield docker.container.pull(), b""
-    yield docker.remove(), b""
-    yield systemd.observe([]), b""
-    yield machine_scripts.report_agents("system", systemd.paths, systemd.agent), b""
-    yield script("agent/strays.sh", ["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
-    yield script("state/forget.sh", ["/srv/states/before", "/srv/states/link", "home_wasp"]), b""
-    yield script("state/forget.sh", [systemd.paths.state, systemd.paths.state_link, "home_bee"]), b""
+def look_of(runtime: Systemd) -> Look:
+    """Return the request for all facts that `verify` judges."""
+    checks = list(of_every_agent("bee", runtime.paths, Probes(None, None)))
+    facts = Subject("bee", runtime.paths, ("main",), "", {"x": ""}, None, checks, frozenset(), False, False, "mallory")
+    beside = runtime.enter(["/usr/bin/python3", "-I", "-S", "-c"])
+    return question(facts, RuntimeArgvs(runtime.inspect(), beside, runtime.logs(10, follow=False)), quick=False)
+
+
+def steps(systemd: Systemd, docker: Engine) -> Iterator[Request | Sequence[str]]:
+    """Yield every request to the program on a machine, and the argv of every script that root runs there."""
+    bundle, agent = bundle_of(systemd), systemd.deployed
+    yield systemd.observe(["sudo", "no-such-package"])
+    yield systemd.inspect()
+    yield systemd.apply(bundle)
+    yield systemd.enter(["true"])
+    yield systemd.enter(["/usr/bin/python3", "-c", "pass"])
+    yield systemd.record_verified(bundle.id)
+    yield systemd.back("hermes_agent")
+    yield ObserveAndLook(systemd.observe([]), bundle.id, look_of(systemd))
+    yield systemd.logs(10, follow=False)
+    yield ReportVersion(agent, "hermes_agent")
+    yield ReportInventory()
+    yield ClaimForRestore(agent, False)
+    yield HoldLease(agent.state)
+    order: dict[str, object] = {"home": systemd.paths.home, "staging": agent.state, "about": {}, "rebuilt": []}
+    yield SendState({**order, "databases": ["**/*.db"], "growing": [], "examine": True})
+    yield CountMessages(f"{systemd.paths.home}/state.db", "SELECT count(*) + ? FROM x", 0, [ATTACKER, ATTACKER])
+    yield ExpectNew(agent.state, 0)
+    for part in ("settle", "whole"):
+        yield Restore(agent.state, part)
+    yield FindVacant("mallory", 2)
+    saved = {"from": "1", "to": "2", "backup": "x", "where": "x", "at": "1", "why": "x"}
+    for what in ("saved", "verified", "back", "on", "ended"):
+        yield RecordUpgrade(agent.state, what, saved)
+        yield systemd.observe([])
+    yield CloseAccount(agent)
+    yield systemd.stop()
+    yield systemd.start()
+    yield ReportMounts(ATTACKER, ATTACKER, (systemd.paths.home,))
+    yield script("packages.sh", ["python", "3.11", "3.12", "3.13"])
+    before = agents.systemd("wasp", state={"path": "/srv/states/before"}).deployed
+    yield ClaimState(before, False, "x", ATTACKER, ATTACKER)
+    yield systemd.rename("wasp", mounted=False)
+    yield systemd.remove()
+    bundle = bundle_of(docker)
+    yield docker.observe([])
+    yield docker.container.create(bundle, replaces=True)
+    yield docker.apply(bundle)
+    yield docker.observe([])
+    yield docker.enter(["true"])
+    yield ["/bin/sh", f"{docker.paths.etc}/start"]
+    yield docker.inspect()
+    yield docker.record_verified(bundle.id)
+    yield docker.container.create(bundle, replaces=True)
+    yield docker.back()
+    yield docker.container.pull()
+    yield docker.remove()
+    yield LeaveEngine(agent, "podman")
+    yield systemd.observe([])
+    yield ReportAgents(agent)
+    yield ReportStrays("mallory", ATTACKER, ("/opt/data",), (".hermes",))
+    yield DeleteState(before)
+    yield DeleteState(agent)
 
 
 LOOK: Final = """
@@ -203,9 +238,14 @@ def look(world: Machine) -> str:
     return world.root(LOOK, str(ATTACKER))
 
 
-def expect_untouched(world: Machine, argv: Sequence[str], known: str) -> None:
-    ran = next((word for word in argv if word.startswith("#")), " ".join(argv))[:80]
-    assert look(world) == known, f"something outside the agent's home changed: {ran}"
+def perform(world: Machine, step: Request | Sequence[str]) -> Result:
+    """Carry out a step, which may fail."""
+    argv, stdin = (step, b"") if isinstance(step, list) else sent(cast("Request", step))
+    return world.run(argv, stdin=stdin)
+
+
+def expect_untouched(world: Machine, step: object, known: str) -> None:
+    assert look(world) == known, f"something outside the agent's home changed: {step!r:.200}"
     called = [call for call in world.calls if "evil" in call or "ssh.service" in call]
     assert not called, called
 
@@ -221,7 +261,7 @@ def test_no_script_of_root_follows_a_trap_of_the_agent(world: Machine, laid: lis
     systemd, docker = agents.systemd("bee"), agents.docker("bee")
     world.root(
         """rm -rf /srv/states/before /var/lib/paddock /etc/paddock /data /etc/systemd/system/paddock-* /home/mallory
-        mkdir -p /srv/states/before /data && chown "$1:$1" /srv/states/before /data""",
+        rm -rf /srv/containers/* && mkdir -p /srv/states/before /data && chown "$1:$1" /srv/states/before /data""",
         str(ATTACKER),
     )
     agents.installed(world, systemd, agents.workload_with_files(systemd))
@@ -231,45 +271,62 @@ def test_no_script_of_root_follows_a_trap_of_the_agent(world: Machine, laid: lis
     asked = json.dumps([asdict(trap) for trap in (*ALWAYS, *laid)]).encode()
     assert world.run(lay, stdin=asked, uid=ATTACKER).ok
     known = look(world)
-    for argv, stdin in scripts(systemd, docker):
-        world.run(argv, stdin=stdin)  # may fail
-        expect_untouched(world, argv, known)
+    for step in steps(systemd, docker):
+        done = perform(world, step)
+        assert done.code != UNEXPECTED, f"an entry of the agent is not expected: {step!r:.200}: {done.err}"
+        assert CANARY not in done.out, f"a file of root's was read: {step!r:.200}"
+        expect_untouched(world, step, known)
         assert world.run(lay, stdin=asked, uid=ATTACKER).ok  # the agent lays its traps again
 
 
 def test_every_script_that_runs_as_root_is_attacked() -> None:
-    """A new script has to be added to ``scripts`` above, or to ``elsewhere`` with a reason."""
+    """A new script has to be added to ``steps`` above, or to ``elsewhere`` with a reason."""
     systemd, docker = agents.systemd("bee"), agents.docker("bee")
-    texts = [word for argv, _ in scripts(systemd, docker) for word in argv]
+    texts = [word for step in steps(systemd, docker) if isinstance(step, list) for word in step]
     texts += [
         file.content for file in docker.bundle(agents.workload_with_files(docker), None, mounted=False).files.values()
     ]
     attacked = "\n".join(texts)
     elsewhere = {
-        "code/install.sh": "test_packages.py",
-        "state/prove.sh": "test_packages.py",
-        "code/try_code.sh": "it runs in a throwaway container",
-        "code/template.sh": "test_packages.py",
-        "leave.sh": "test_reports.py",
-        "code/packages.sh": "its arguments come from paddock.yaml",
-        "load.sh": "its input comes from paddock.yaml",
         "hostkey.sh": "it reads no file of the agent",
-        "base.sh": "it runs before the agent has a container, and its arguments come from paddock.yaml",
         "relock.sh": "tests/runtimes/test_image_scripts.py",
         "start_image.sh": "test_enter.py",
-        "trial.sh": "it runs in a throwaway container",
-        "code/programs_present.sh": "its arguments are of the recipe",
         "survey.sh": "it runs before there is an agent; test_reports.py attacks what reads its report",
     }
     top = Path(str(resources.files("paddock")))
     missing = [
         str(path.relative_to(top))
         for path in sorted(top.rglob("*.sh"))
-        if path.parent.name != "process"
-        and path.name not in {each.rpartition("/")[2] for each in elsewhere}
-        and own_text(path) not in attacked
+        if path.name not in elsewhere and own_text(path) not in attacked
     ]
     assert not missing
+
+
+def test_every_request_that_root_makes_is_attacked() -> None:
+    """A new request has to be added to ``steps`` above, or to ``elsewhere`` with a reason."""
+    elsewhere = {
+        "Look": "ObserveAndLook makes it",
+        "AskAgent": "test_limits.py",
+        "Relay": "test_chat.py",
+        "Receive": "tests/onboard/test_hostile.py",
+        "StandIn": "it reads no file, and is a model for the agent",
+        **dict.fromkeys(("DescribeInstall", "GiveInstall", "RetireInstall"), "it runs before there is an agent"),
+        "InstallTree": "test_packages.py",
+        "TryTree": "it runs in a throwaway container",
+        "FinishTemplate": "test_packages.py",
+        "NameImage": "its input comes from paddock.yaml",
+        "UsableImage": "it runs before the agent has a container, and its arguments come from paddock.yaml",
+    }
+    attacked = {type(step).__name__ for step in steps(agents.systemd("bee"), agents.docker("bee"))}
+    requests = {
+        each.name
+        for path in Path(str(resources.files("paddock.onboard"))).rglob("*.py")
+        for each in ast.parse(path.read_text()).body
+        if isinstance(each, ast.ClassDef) and any(getattr(part, "name", "") == "perform" for part in each.body)
+    }
+    assert len(requests) > 25
+    assert requests - attacked - elsewhere.keys() == set()
+    assert elsewhere.keys() <= requests
 
 
 def test_an_observation_of_an_attacked_machine_has_no_forged_records(world: Machine) -> None:

@@ -10,9 +10,10 @@ import pytest
 from hostile import agents
 from hostile.ground import Machine, as_root
 from hostile.stubs import DOCKER, SYSTEMCTL
-from killed_script import KILLED
+from killed_script import killed_at
 from levels import by_level
 from paddock.base.process import Result
+from paddock.channels.onboard import sent
 from paddock.file.agent_id import AgentId
 from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
@@ -21,7 +22,7 @@ from paddock.runtimes.systemd.runtime import Systemd
 pytestmark = as_root
 
 V1: Final = AgentId("", "bee")
-_STRIDE: Final = by_level(30, 1)
+_STRIDE: Final = by_level(20, 1)
 
 # Everything that Paddock has on the machine, but not the state.
 PARTS: Final = "/etc/paddock /opt/paddock /etc/systemd/system /usr/local/bin /srv/containers /run"
@@ -45,8 +46,8 @@ def deploy_v1(ground: Machine, runtime: Systemd | Engine) -> None:
     ground.stub("systemctl", SYSTEMCTL)
     ground.stub("docker", DOCKER)
     if isinstance(former, Engine):
-        create(ground, former, replaces=False)
-        ground.root("rm /srv/containers/paddock-bee.agent")
+        agents.created(ground, former)
+        ground.root("sed -i /^paddock.agent=/d /srv/containers/paddock-bee")
     agents.installed(ground, former)
     ground.agent('cd "$1" && mkdir deep && echo learned >deep/notes && ln -s /etc/canary link', former.paths.home)
     ground.root(
@@ -57,19 +58,13 @@ def deploy_v1(ground: Machine, runtime: Systemd | Engine) -> None:
     )
 
 
-def create(ground: Machine, runtime: Engine, *, replaces: bool) -> None:
-    bundle = runtime.bundle(agents.workload(runtime), None, mounted=False)
-    made = ground.run(runtime.container.create(bundle.id, replaces=replaces), stdin=bundle.archive({}, {}))
-    assert made.ok, made.err
-
-
 def rename(ground: Machine, runtime: Runtime, at: int = 0, former: str = "bee") -> Result:
-    """Run the script of the step. With ``at``, kill it at that command."""
-    argv = list(runtime.rename(former, mounted=False))
+    """Make the request of the step. With ``at``, kill it before the changing system call of that number."""
+    request = runtime.rename(former, mounted=False)
     if not at:
-        return ground.run(argv)
-    argv[:3] = ["bash", "--posix", "-c", KILLED + argv[2]]
-    return ground.run(argv, env={"KILL_AT": str(at), "COUNT_FILE": "/tmp/count"})
+        return ground.ask(request).result
+    argv, stdin = sent(request)
+    return ground.run(killed_at(at, argv, "/tmp/count"), stdin=stdin)
 
 
 def expect_renamed(ground: Machine, runtime: Systemd | Engine, generated: str) -> None:
@@ -92,14 +87,14 @@ def test_a_rename_keeps_the_memory_wherever_it_is_killed(ground: Machine, runtim
     assert set(seen.namesakes.units.values()) == {"active"}
     ground.root(f"tar -cf /tmp/before.tar {PARTS} /var/lib/paddock 2>/dev/null")
     assert rename(ground, runtime, at=100_000).ok
-    commands = int(ground.read("/tmp/count"))
+    calls = int(ground.read("/tmp/count"))
     expect_renamed(ground, runtime, generated)
-    assert commands > 60
-    for at in range(1, commands + 1, _STRIDE):
+    assert calls > 60
+    for at in range(1, calls + 1, _STRIDE):
         ground.root("rm -rf /etc/paddock /opt/paddock /etc/systemd/system/paddock-* /srv/containers /var/lib/paddock")
         ground.root("rm -f /run/active-*; tar -xf /tmp/before.tar -C / 2>/dev/null")
         assert not rename(ground, runtime, at).ok
-        where = f"killed at command {at} of {commands}"
+        where = f"killed at call {at} of {calls}"
         assert ground.root(MEMORY, runtime.paths.state) == memory, where
         seen = agents.seen(ground, runtime)
         if seen.namesakes.to_rename:
@@ -114,7 +109,7 @@ def test_after_the_rename_the_agent_is_applied_and_runs_once(ground: Machine, ru
     memory = ground.root(MEMORY, runtime.paths.state)
     assert rename(ground, runtime).ok
     if isinstance(runtime, Engine):
-        create(ground, runtime, replaces=True)
+        agents.created(ground, runtime, replaces=True)
     agents.installed(ground, runtime)
     units = ground.root("cd /run && ls | sed -n 's/^active-paddock-//p'").split()
     assert {unit.partition(".")[0] for unit in units} == {"home_bee"}
@@ -134,25 +129,25 @@ def test_another_name_keeps_the_memory_wherever_the_rename_is_killed(
     ground.stub("systemctl", SYSTEMCTL)
     ground.stub("docker", DOCKER)
     if isinstance(former, Engine):
-        create(ground, former, replaces=False)
+        agents.created(ground, former)
     agents.installed(ground, former)
     ground.agent('echo learned >"$1/notes"', former.paths.home)
     ground.root("mkdir -p /opt/paddock /srv/containers")
     memory, generated = ground.root(MEMORY, state), ground.read("/etc/paddock/home_wasp/generated.env")
     uuid = ground.root('sed -n s/^id=//p "$1/.paddock/identity"', state)
     ground.root(f"tar -cf /tmp/before.tar {PARTS} /var/lib/paddock 2>/dev/null")
-    commands = 0
-    for at in (100_000, *range(1, 1000, by_level(50, 1))):
-        if commands and at > commands:
+    calls = 0
+    for at in (100_000, *range(1, 1000, _STRIDE)):
+        if calls and at > calls:
             break
         ground.root("rm -rf /etc/paddock /opt/paddock /etc/systemd/system/paddock-* /srv/containers /var/lib/paddock")
         ground.root("rm -f /run/active-*; tar -xf /tmp/before.tar -C / 2>/dev/null")
         assert rename(ground, runtime, at, "home_wasp").ok == (at == 100_000)
-        commands = commands or int(ground.read("/tmp/count"))
+        calls = calls or int(ground.read("/tmp/count"))
         assert ground.root(MEMORY, state) == memory
         if agents.seen(ground, runtime).namesakes.to_rename:
             again = rename(ground, runtime, former="home_wasp")
-            assert again.ok, f"killed at command {at}: {again.err}"
+            assert again.ok, f"killed at call {at}: {again.err}"
         assert ground.read(f"{state}/.paddock/identity") == f"version=2\nagent=home_bee\nid={uuid}"
         assert ground.read("/etc/paddock/home_bee/generated.env") == generated
         assert ground.root('readlink "$1"', runtime.paths.state_link).strip() == state
@@ -166,17 +161,16 @@ def test_a_renamed_container_gives_way_to_that_of_the_new_name(ground: Machine) 
     runtime = type(renamed)(**{**vars(renamed), "formers": (former.agent,)})
     ground.stub("systemctl", SYSTEMCTL)
     ground.stub("docker", DOCKER)
-    create(ground, former, replaces=False)
+    agents.created(ground, former)
     agents.installed(ground, former)
     ground.root("mkdir -p /opt/paddock")
     assert rename(ground, runtime, former="home_wasp").ok
     # A run that is killed now leaves the container of the former name under the new one.
     assert agents.seen(ground, runtime).container.ours
     assert not agents.seen(ground, renamed).container.ours, "without its former name it belongs to someone else"
-    create(ground, runtime, replaces=True)
-    assert ground.root("cd /srv/containers && head *").split() == [
-        *("==>", "paddock-home_bee", "<==", "label", "==>", "paddock-home_bee.agent", "<==", "home_bee")
-    ]
+    agents.created(ground, runtime, replaces=True)
+    assert ground.root("ls /srv/containers").split() == ["paddock-home_bee"]
+    assert "paddock.agent=home_bee\n" in ground.read("/srv/containers/paddock-home_bee")
     assert agents.seen(ground, renamed).container.ours
 
 
@@ -212,7 +206,7 @@ def test_another_agent_of_the_name_is_left_alone(ground: Machine) -> None:
     seen = agents.seen(ground, runtime)
     assert seen.namesakes.others == {"lab_bee"}
     assert (seen.namesakes.to_rename, seen.installed) == (None, False)
-    assert ground.run(runtime.remove()).ok
+    assert ground.ask(runtime.remove()).result.ok
     assert ground.exists("/etc/systemd/system/paddock-lab_bee.lease.service")
     agents.installed(ground, runtime)
     assert ground.read("/srv/lab/.paddock/identity").split("\n")[1] == "agent=lab_bee"

@@ -6,7 +6,9 @@ The report of a host to a survey, the report of an agent's machine, and an agent
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import asdict
+from json import dumps
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +19,19 @@ from hypothesis import strategies as st
 import paddock
 from hostile import agents
 from hostile.ground import Machine, as_root
-from hostile.stubs import ENGINE_STUB
+from hostile.stubs import DOCKER, ENGINE_STUB, FAILED_UNITS
 from levels import by_level
 from paddock.base.errors import PaddockError
+from paddock.base.process import Result
 from paddock.base.text import one_line
+from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds import KINDS, agent_from
 from paddock.kinds.checks import Check
 from paddock.kinds.workload import Paths
+from paddock.onboard.engine.create import LeaveEngine
+from paddock.onboard.program.frozen import fields_of
 from paddock.places.host.survey import parsed, shapes
 from paddock.plan.actions import RemoveContainer
 from paddock.plan.agent import AgentSeen, AgentWant, up
@@ -41,7 +48,7 @@ def test_a_line_of_the_log_does_not_add_a_step_to_the_plan(ground: Machine) -> N
     runtime = agents.systemd()
     agents.installed(ground, runtime)
     ground.stub("journalctl", "cat /mnt/log")
-    ground.stub("systemctl", '[ "$1" != show ] || echo SubState=failed\n[ "$1" != is-active ] || echo failed')
+    ground.stub("systemctl", FAILED_UNITS)
     for separator in SEPARATORS:
         (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}bundle=forged\n")
         seen = agents.seen(ground, runtime)
@@ -58,8 +65,9 @@ def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: M
     runtime = agents.docker()
     ground.stub("docker", ENGINE_STUB)
     agents.installed(ground, runtime)
-    inspect = '"container inspect") case "$*" in *paddock.agent*) echo home_bee ;; *) echo schema=1 ;; esac ;;'
-    ground.stub("docker", f'case "$1 $2" in {inspect} "diff "*) cat /mnt/diff ;; esac')
+    ground.root("mkdir -p /srv/containers && echo paddock.agent=home_bee >/srv/containers/paddock-home_bee")
+    ground.root("echo paddock.identity=schema=1 >>/srv/containers/paddock-home_bee")
+    ground.stub("docker", f'case "$1" in diff) cat /mnt/diff ;; esac\n{DOCKER}')
     for separator in SEPARATORS:
         (ground.folder / "diff").write_text(f"A /var/lib/dpkg/info/x{separator}left=evil{separator}.list\n")
         seen = agents.seen(ground, runtime)
@@ -69,27 +77,56 @@ def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: M
 
 @as_root
 def test_a_container_is_removed_only_with_docker_or_podman(ground: Machine) -> None:
-    from paddock.core.container import remove_container
-    from paddock.runtimes.systemd.runtime import Systemd
-
-    class Guest:
-        name = "machine"
-
-        def run(self, argv: list[str], *, stdin: bytes = b"", deadline: float = 60.0) -> object:
-            return ground.run(argv)
-
     ground.root(f"printf '#!/bin/sh\\ntouch /root/taken\\n' >{ENGINE} && chmod 755 {ENGINE}")
-    runtime: Systemd = agents.systemd()
+    runtime = agents.systemd()
     agents.installed(ground, runtime)
-    with pytest.raises(PaddockError):
-        remove_container(Guest(), ENGINE, runtime.agent, (), runtime.paths)  # type: ignore[arg-type]
+    answer = ground.ask(LeaveEngine(runtime.deployed, ENGINE))
+    assert answer.result.err == f"there is no engine {ENGINE}"
     assert not ground.exists("/root/taken"), "root ran a program that the report named"
 
 
-@pytest.mark.parametrize("pair", [("left", "/srv/evil"), ("left", "docker x"), ("unit.x", "active")])
-def test_a_report_with_an_unknown_record_is_an_error(pair: tuple[str, str]) -> None:
+def reported(answer: object) -> AgentSeen:
+    """Return the agent as a machine reports it whose program answers as the test says."""
+
+    class Reporting(LocalGuest):
+        def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
+            return Result(tuple(argv), 0, f"\0{dumps({'code': 0, 'value': answer})}\n", "", 0.0)
+
+    return ask(Reporting(), "observing", agents.systemd().observe(()), into=AgentSeen)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        *({"left": {"/srv/evil": []}}, {"left": {"docker x": []}}, {"left": ["docker"]}, {"left": {"docker": "x"}}),
+        *({"unit": {"x": "active"}}, {"units": [["x", "active"]]}, {"bundle_id": None}, {"room": [1, "2"]}),
+        *({"container": {"engine": 7}}, {"ends": {"x": {"restarts": "9"}}}, {"namesakes": []}, [], None, "up", 7),
+    ],
+)
+def test_a_report_in_another_form_is_an_error(report: object) -> None:
+    assert reported({"left": {"docker": []}}).left
     with pytest.raises(PaddockError):
-        AgentSeen.from_records([pair])
+        reported(report)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "engine"]), inner, max_size=3),
+    max_leaves=5,
+)
+shaped_reports = st.dictionaries(st.sampled_from([*(fields_of(AgentSeen) or ()), "other"]), values, max_size=4)
+
+
+@settings(max_examples=by_level(150, 3000), deadline=None)
+@given(shaped_reports)
+def test_no_report_of_a_machine_breaks_paddock(report: dict[str, object]) -> None:
+    try:
+        seen = reported(report)
+    except PaddockError:
+        return
+    assert {*seen.left} <= {"docker", "podman"}
+    want = AgentWant(None, "g", "s", foreground=False)
+    assert all(step.id for step in up("bee", want, seen))
 
 
 def test_no_module_splits_text_with_splitlines() -> None:

@@ -46,8 +46,10 @@ mount --bind /dev "$root/dev"
 echo 'bee:x:10000:10000::{VOLUME}:/bin/bash' >"$root/etc/passwd"
 mount -t tmpfs volume "$root{VOLUME}"
 chroot "$root" sh -euc "$plant"
-shift # drops "sh": Paddock's script then runs with a PATH that begins with a directory of the agent
-exec chroot "$root" env PATH={PLANTED}:/usr/bin:/bin /bin/sh "$@"
+# Root's shell finds Python. Paddock's program then runs with a PATH that begins with a directory of the agent.
+python=$(PATH=/usr/bin:/bin command -v "$1")
+shift
+exec chroot "$root" env PATH={PLANTED}:/usr/bin:/bin "$python" "$@"
 """
 
 
@@ -64,7 +66,7 @@ class Machine:
         root = self.folder / "disk"
         root.mkdir(exist_ok=True)
         given = ["unshare", "--mount", "sh", "-c", MACHINE, "sh", str(root), self.plant, *argv]
-        done = subprocess.run(given, capture_output=True, timeout=deadline)
+        done = subprocess.run(given, input=stdin, capture_output=True, timeout=deadline)
         return Result(tuple(argv), done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(), 0)
 
 
@@ -227,12 +229,13 @@ def test_the_working_directory_of_a_service_is_examined(tmp_path: Path, monkeypa
     assert "/srv/app" in str(ended)
 
 
-def test_file_names_chosen_by_an_agent_are_shown_with_escapes(found: Somebodys) -> None:
-    name = "/srv/a\n\x1b]0;owned\x07\u2028b"
-    found.plant = f"mkdir -p {shlex.quote(name)}/.hermes && touch {shlex.quote(name)}/.hermes/state.db"
+@pytest.mark.parametrize(("name", "shown"), [("a\n\x1b]0;owned\x07\u2028b", "\\x1b"), ("a\udcff", "\\udcff")])
+def test_file_names_chosen_by_an_agent_are_shown_with_escapes(found: Somebodys, name: str, shown: str) -> None:
+    path = shlex.quote(f"/srv/{name}/.hermes")
+    found.plant = f"mkdir -p {path} && touch {path}/state.db"
     ended = found.lives(found.adopt, lambda: down(found.agent()))
     found.expect_disk("a memory in a directory with an odd name")
-    assert "\\x1b" in str(ended)
+    assert shown in str(ended)
     assert all(letter.isprintable() for letter in str(ended)), str(ended)
 
 
@@ -243,9 +246,23 @@ def test_a_long_list_of_found_files_is_cut(found: Somebodys) -> None:
     assert len(str(ended)) < 2000
 
 
+@pytest.mark.parametrize("where", ["/root/.hermes", "/opt/data", "/srv/x"])
+def test_folders_that_an_agent_nests_deeply_hide_nothing_and_do_not_end_the_search(
+    found: Somebodys, where: str
+) -> None:
+    """As many folders as a path can have: more than calls that Python nests, and more than files that it may open."""
+    depth = (4095 - len(where) - len("/.hermes/x")) // 2
+    nest = f"import os\nos.chdir({where!r})\nfor _ in range({depth}): os.mkdir('d') or os.chdir('d')\n"
+    planted = "os.mkdir('.hermes') or open('.hermes/x', 'w')"
+    found.plant = f"mkdir -p {where}; /usr/bin/python3 -c {shlex.quote(nest + planted)}"
+    ended = found.lives(found.adopt, lambda: down(found.agent()))
+    found.expect_disk("a memory in deeply nested folders")
+    assert f"state of bee: {where}" in str(ended)
+
+
 def test_the_search_for_files_runs_no_program_of_the_agent(found: Somebodys) -> None:
     """The agent plants programs on PATH, a named pipe, links, and files named like options of `find`."""
-    programs = "find stat head sh printf"
+    programs = "find stat head sh printf python3 getent"
     found.plant = f"""
     mkdir -p {PLANTED} /root/.hermes /var/lib/hermes
     for each in {programs}; do

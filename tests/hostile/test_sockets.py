@@ -105,7 +105,7 @@ def test_the_entrypoint_of_an_image_has_them_too(tmp_path: Path) -> None:
     for path in (here / "environment", here.parent / "secrets.env", here.parent / "generated.env"):
         path.write_text("")
     (here / "processes/main").write_text('exec "$@"\n')
-    start = text("image/start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
+    start = text("start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
     (here / "start").write_text(start)
     done = started(["/bin/sh", str(here / "start"), *RUN], "/usr/bin:/bin")
     assert kinds(done.stdout) == LIMITED

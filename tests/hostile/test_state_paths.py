@@ -14,8 +14,8 @@ from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
 from paddock.base.errors import BadInput
 from paddock.base.process import CommandFailed
-from paddock.channels import expect
 from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask
 from paddock.core.deployment import Deployment
 from paddock.core.on_machine import OnMachine, claim_state
 from paddock.core.resolve import locate
@@ -317,7 +317,7 @@ def test_with_runtime_process_down_keeps_a_state_in_such_a_folder(
     for folder in (fact.parent, fact.parents[1] / ".paddock"):
         folder.mkdir(parents=True)
     fact.write_text("the only copy")
-    refused(lambda: expect(LocalGuest(), "removing", runtime.remove()))
+    assert "holds the state of an agent" in refused(lambda: ask(LocalGuest(), "removing", runtime.remove()))
     assert fact.exists(), "`down` deleted the state"
 
 
@@ -326,5 +326,5 @@ def process(name: str, state: str | None) -> ForegroundProcess:
     runtime = ForegroundProcess(AgentId("home", name), spec)
     workload = KINDS[spec.kind].workload(spec, runtime.paths, "")
     bundle = runtime.bundle(workload, None, mounted=False)
-    expect(LocalGuest(), "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
+    ask(LocalGuest(), "applying", runtime.apply(bundle.sent({}, {})))
     return runtime

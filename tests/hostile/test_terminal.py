@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,13 +32,17 @@ for letter in sys.argv[1].encode():
     except OSError:
         pass
 """
-# Continues in the background and records all input of its terminal.
+# Continues in the background and records all input of its terminal. Its first process ends when the second one listens.
 LISTENS = """
 import os, select, signal, sys
-if os.fork():
-    sys.exit(0)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 signal.signal(signal.SIGTTIN, signal.SIG_IGN)
+listens, begun = os.pipe()
+if os.fork():
+    os.close(begun)
+    os.read(listens, 1)
+    sys.exit(0)
+os.close(listens)
 sources = [0]
 try:
     sources.append(os.open("/dev/tty", os.O_RDONLY))
@@ -45,7 +50,10 @@ except OSError:
     pass
 with open(sys.argv[1] + "/heard", "ab", 0) as heard:
     heard.write(b"listening ")
-    for _ in range(200):
+    os.close(begun)
+    enough = False
+    while not enough:
+        enough = os.path.exists(sys.argv[1] + "/enough") or not os.path.exists(sys.argv[1])
         for source in select.select(sources, [], [], 0.05)[0]:
             try:
                 data = os.read(source, 1000)
@@ -54,8 +62,7 @@ with open(sys.argv[1] + "/heard", "ab", 0) as heard:
             heard.write(data)
             if not data:
                 sources.remove(source)
-        if os.path.exists(sys.argv[1] + "/enough"):
-            break
+    heard.write(b" end")
 """
 
 
@@ -112,7 +119,10 @@ def test_a_background_process_of_the_agent_cannot_read_what_root_types(folder: P
             root.type("my-secret-word\n")
             root.sees("nothing like this", 0.05)
         (folder / "enough").touch()
-        heard = (folder / "heard").read_text()
+        end = time.monotonic() + 30
+        while not (heard := (folder / "heard").read_text()).endswith(" end"):
+            assert time.monotonic() < end, f"the attack did not run to its end: {heard}"
+            time.sleep(0.02)
     assert heard.startswith("listening"), "the attack did not run"
     assert "my-secret-word" not in heard, f"a background process of the agent read what root typed: {heard}"
 

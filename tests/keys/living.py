@@ -6,11 +6,9 @@ machine are not run: what Paddock sends there is kept.
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
-import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +27,7 @@ from paddock.channels import Guest
 from paddock.core import open as opening
 from paddock.core.observe import Observation
 from paddock.core.resolve import Located, Resolved
+from paddock.onboard.configure import Sent
 from paddock.places.host import place as host
 from paddock.places.open import place_for
 from paddock.places.proxmox.machine import reach as reach_module
@@ -64,7 +63,7 @@ class Running:
     """What an agent runs with."""
 
     files: Mapping[str, str]  # of its bundle, and its secrets
-    container: Sequence[str] = ()  # the image and the command of its container
+    container: Sequence[str] = ()  # the image of its container, and where it is on the machine
     tree: str | None = None
     packages: frozenset[str] = frozenset()
 
@@ -165,25 +164,25 @@ class LivingSide(PaperSide):
                 assert isinstance(agent, Resolved)
                 container = self.made[name, own.engine.program][1] if own else ()
                 tree = agent.code[0] if agent.code else None
-                self.runs[name] = Running(unpacked(agent.archive()), container, tree)
+                self.runs[name] = Running(files(agent.sent()), container, tree)
             case CreateContainer():
                 assert isinstance(agent, Resolved)
                 want = agent.want().container
                 assert own and want  # noqa: PT018
                 made = ContainerSeen("up", "overlay", frozenset({want.image}), want.identity)
-                argv = [own.image.name, *own.create("ID", replaces=False)]
-                self.made[name, own.engine.program] = made, argv
+                how = [own.image.name, repr(agent.runtime.deployed)]
+                self.made[name, own.engine.program] = made, how
             case RemoveContainer(engine):
                 self.made.pop((name, engine), None)
             case RemoveAgent():
                 self.inside.pop(name, None)
 
 
-def unpacked(archive: bytes) -> dict[str, str]:
-    """Return the files of a tar."""
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        read = {entry.name: tar.extractfile(entry) for entry in tar}
-        return {name: file.read().decode() for name, file in read.items() if file}
+def files(sent: Sent) -> dict[str, str]:
+    """Return the files that a machine gets."""
+    bundle = {f"bundle/{path}": file.content for path, file in sent.files.items()}
+    secrets = {f"secret-files/{name}": content for name, content in sent.secret_files.items()}
+    return {**bundle, **secrets, "secrets.env": sent.secrets}
 
 
 @dataclass(frozen=True)

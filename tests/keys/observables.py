@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from importlib import import_module
 from typing import Any, Final, cast
 
 from keys.shapes import AGENT
@@ -15,6 +17,7 @@ from paddock.backups.contract import Backup, BackupsSeen
 from paddock.backups.keep import kept
 from paddock.base.errors import BadInput, PaddockError
 from paddock.channels import Guest
+from paddock.channels.onboard import needed
 from paddock.core import on_machine
 from paddock.core import verify as verifying
 from paddock.core.deployment import Deployment
@@ -25,13 +28,14 @@ from paddock.file.commands import commands
 from paddock.file.load import Loaded
 from paddock.file.secrets.allowed import allow
 from paddock.kinds.workload import Answer, Page
+from paddock.onboard import configure
+from paddock.onboard.engine import containers
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan import agent as inside
 from paddock.plan.actions import ApplyBundle, CreateContainer
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET
 from paddock.plan.step import AdoptTarget, Goal
-from paddock.runtimes import machine as scripts
 from paddock.show.reporter import Reporter
 from paddock.verbs import backup, doctor
 from paddock.verify import backup as backup_checks
@@ -76,13 +80,23 @@ class Case:
 
 
 def files(case: Case) -> Any:
-    """The files of the bundle. A variable for scripts counts only if a script of the shape reads it."""
+    """The files of the bundle, and whose they are. A setting counts only if a program of the shape reads it."""
     found = {path: f"{file.mode:o} {file.content}" for path, file in case.resolved.bundle.files.items()}
-    container = case.resolved.runtime.container
-    argvs = [case.resolved.runtime.apply("ID"), container.create("ID", replaces=False) if container else ()]
-    texts = "".join([*(text for path, text in found.items() if path != "bundle.env"), *(" ".join(a) for a in argvs)])
-    texts, lines = texts.replace("{", ""), found["bundle.env"].split("\n")
-    return {**found, "bundle.env": [each for each in lines if f"${each.partition('=')[0]}" in texts]}
+    scripts = "".join(text for path, text in found.items() if path != "bundle.env").replace("{", "")
+    runtime = case.resolved.runtime
+    programs = program_of(has_units=bool(runtime.manager), has_engine=runtime.container is not None)
+    lines = {line.partition("=")[0]: line for line in found["bundle.env"].split("\n")}
+    read = [line for name, line in lines.items() if f"${name}" in scripts or f'"{name}"' in programs]
+    return {**found, "bundle.env": read, "agent": runtime.deployed.id}
+
+
+@cache
+def program_of(*, has_units: bool, has_engine: bool) -> str:
+    """Return the source of the program that applies a bundle on a machine."""
+    unused = [*([] if has_units else ["systemd"]), *([] if has_engine else ["engine"])]
+    modules = needed(configure.__name__) | needed(containers.__name__)
+    used = [name for name in modules if name.split(".")[2] not in unused]
+    return "".join(inspect.getsource(import_module(name)) for name in sorted(used))
 
 
 def open_to_all(case: Case) -> Any:
@@ -107,15 +121,16 @@ def software(case: Case) -> Any:
 
 
 def arguments(case: Case) -> Any:
-    """The arguments of the programs that run on the machine."""
-    agent, runtime = case.resolved, case.resolved.runtime
-    mounted = agent.place.traits.mounts_state
+    """The requests to the machine, and the arguments of the programs that run there."""
+    agent, runtime, guest = case.resolved, case.resolved.runtime, case.world.guest()
+    with suppress(PaddockError):
+        on_machine.claim_state(agent, cast("Guest", guest))
     return [
-        runtime.observe(agent.packages),
+        runtime.observe(agent.packages, agent.distribution),
         runtime.enter(["true"]),
         runtime.logs(10, follow=False),
         runtime.remove(),
-        scripts.claim_state(agent.id, agent.spec.user, agent.paths, mounted=mounted),
+        *guest.got,
         *([container.pull(), container.image.load] if (container := runtime.container) else []),
     ]
 

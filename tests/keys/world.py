@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ import httpx
 import pytest
 from pyrage import encrypt, x25519
 
+from asked import answer, asked
 from clocks import SimulatedClock
 from keys.shapes import BASE
 from paddock.base import clock, process
@@ -29,7 +29,6 @@ from paddock.runtimes.engine import container
 from places.node import NO_TRUST, ROOT, Node
 
 FOREIGN: Final = 900  # a container of somebody else
-_REPORT: Final = "\0report=1\0end=ok\0"
 # What programs print, by a word of their command.
 _PRINTED: Final = {"printenv HOME": "/home/someone\n", "cat /proc/1/comm": "1000\nsystemd\n"}
 
@@ -75,9 +74,9 @@ class SickGuest:
     got: list[Any] = field(default_factory=list)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", **_: Any) -> Result:
-        self.got.append(json.loads(stdin) if stdin else "")
-        said = json.dumps({"refused": "nobody answers"}) if stdin else _REPORT
-        return Result(tuple(argv), 0, said, "", 0)
+        self.got.append(asked(stdin))
+        said = {} if self.got[-1][0] == "Observe" else {"refused": "nobody answers"}
+        return Result(tuple(argv), 0, answer(said), "", 0)
 
 
 class World:

@@ -61,7 +61,8 @@ def containers(node: Node) -> dict[int, dict[str, Any]]:
 
 
 def pets(node: Node) -> dict[int, dict[str, Any]]:
-    return {number: config for number, config in containers(node).items() if "role=pet" in config["description"]}
+    found = containers(node).items()
+    return {number: config for number, config in found if "role=pet" in config.get("description", "")}
 
 
 def expect_nothing_left(node: Node) -> None:

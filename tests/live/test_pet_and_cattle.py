@@ -189,22 +189,25 @@ def test_two_agents_share_one_pet(web: Web) -> None:
 
 @slow_proof
 def test_templates_are_refreshed_and_pruned(web: Web) -> None:
-    def epochs() -> list[int]:
-        listed = json.loads(web.paddock("template", "list", "--json"))
-        return [row["epoch"] for row in listed if row["label"] == "service"]
+    def templates() -> list[dict[str, Any]]:
+        return list(json.loads(web.paddock("template", "list", "--json")))
+
+    def epochs(of: list[dict[str, Any]]) -> list[int]:
+        return [row["epoch"] for row in of if row["template"] == own]
 
     web.paddock("up")
-    before = epochs()  # other tests may have built some
-    used = max(before)
+    before = templates()  # other tests may have built some, also with other contents and this label
     web.paddock("template", "refresh")
+    [own] = [row["template"] for row in templates() if row["vmid"] not in {each["vmid"] for each in before}]
+    used = max(epochs(before))
     assert "`paddock cycle` recreates it" in web.paddock("plan")
     web.paddock("template", "refresh")
-    assert epochs() == [*before, used + 1, used + 2]
+    assert epochs(templates()) == [*epochs(before), used + 1, used + 2]
     web.paddock("template", "prune", "--yes")
-    assert epochs() == [used, used + 1, used + 2], "one is in use, two are the newest"
+    assert epochs(templates()) == [used, used + 1, used + 2], "one is in use, two are the newest"
     web.paddock("cycle")
     web.paddock("template", "prune", "--yes")
-    assert epochs() == [used + 1, used + 2]
+    assert epochs(templates()) == [used + 1, used + 2]
 
 
 @slow_proof

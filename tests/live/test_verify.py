@@ -34,7 +34,7 @@ LINES = {
     *("machine", "state.owner", "state.mounted", "state.private", "state.writable", "lease", "ports"),
     "process.gateway",
     *("health", "answer", "gateway", "connectors", "model", "model.offered", "managed", "databases", "listening"),
-    *("listening.machine", "egress.closed"),
+    *("listening.machine", "egress.closed", "egress.kernel"),
     *(f"isolation.{way}" for way in ("user", "capabilities", "privileges", "system_calls", "proc", "sys", "apparmor")),
     "isolation.login",
     *("secrets.machine", "secrets.notes", "secrets.journal", "files.configuration", "files.code", "ports"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import subprocess
@@ -10,12 +11,28 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import streaming
+from paddock.onboard.stream import receive as receiving
+from paddock.onboard.stream import send as sending
 from paddock.onboard.stream.receive import receive
-from paddock.onboard.stream.send import Sender
-from paddock.runtimes.sent import program
+from paddock.onboard.stream.send import Sender, SendState
 
-SEND = program("paddock.onboard.stream.send")
-RECEIVE = program("paddock.onboard.stream.receive")
+SOURCE = inspect.getsource(sending) + inspect.getsource(receiving)
+# The argument is an order, and the input a stream; what a machine does, without the restoration.
+RECEIVE = """
+import json, resource, sys
+from paddock.onboard.stream.layout import BadStream
+from paddock.onboard.stream.receive import MEMORY, NoRoom, receive
+resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+try:
+    manifest = receive(json.loads(sys.argv[1]), sys.stdin.buffer)
+except BadStream as error:
+    sys.exit(f"the stream cannot be used: {error}")
+except (NoRoom, OSError) as error:
+    sys.exit(f"the stream cannot be written: {error}")
+json.dump({key: value for key, value in manifest.items() if key != "entries"}, sys.stdout)
+"""
 LIMIT = 1 << 40
 Json = dict[str, Any]
 
@@ -30,10 +47,11 @@ def order(home: Path, **more: Any) -> str:
 
 def sent(home: Path, **more: Any) -> bytes:
     """Return the stream of a folder."""
-    command = [sys.executable, "-I", "-c", SEND, order(home, **more)]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout
+    with streaming(LocalGuest(), SendState(json.loads(order(home, **more)))) as pipes:
+        stream = pipes.source.read()
+        result = pipes.end()
+    assert result.ok, result.err
+    return stream
 
 
 def sent_here(home: Path, **more: Any) -> bytes:
@@ -47,7 +65,7 @@ def sent_here(home: Path, **more: Any) -> bytes:
 def received(stream: bytes, folder: Path, limit: int = LIMIT) -> Json:
     """Unpack a stream and return what the program reports. Raise if it refuses the stream."""
     words = json.dumps({"folder": str(folder), "owner": None, "limit": limit})
-    command = [sys.executable, "-I", "-c", RECEIVE, words]
+    command = [sys.executable, "-c", RECEIVE, words]
     done = subprocess.run(command, input=stream, capture_output=True, check=False, timeout=120)
     if done.returncode:
         raise Refused(done.stderr.decode())

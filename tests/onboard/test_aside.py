@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,8 +40,7 @@ def source(tmp_path: Path, **files: str) -> Path:
 
 def receive(state: Path, stream: bytes, monkeypatch: pytest.MonkeyPatch, **more: object) -> Restoration:
     work = Restoration(str(state))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream)))
-    work.receive({"owner": None, "limit": 1 << 30, "aside": ACTING, **more})
+    work.receive({"owner": None, "limit": 1 << 30, "aside": ACTING, "stream": io.BytesIO(stream), **more})
     return work
 
 

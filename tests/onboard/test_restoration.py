@@ -6,7 +6,6 @@ import fcntl
 import io
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -69,8 +68,7 @@ def content(folder: Path) -> dict[str, str] | None:
 
 
 def receive(state: Path, stream: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream)))
-    Restoration(str(state)).receive({"owner": None, "limit": 1 << 30})
+    Restoration(str(state)).receive({"owner": None, "limit": 1 << 30, "stream": io.BytesIO(stream)})
 
 
 def test_a_received_state_becomes_the_home_and_the_old_one_is_kept(

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -28,6 +28,7 @@ import httpx
 import pytest
 
 import wire
+from asked import Played, answer, asked, is_asked, saying
 from clocks import SimulatedClock
 from paddock.base import clock
 from paddock.base.process import Pipes, Result, piped
@@ -182,7 +183,7 @@ def _card(options: str) -> list[str]:
 
 
 class PlayedSsh:
-    """Answers the scripts that change the host key of a simulated machine."""
+    """Answers for a simulated machine: about its host key, files of an agent on its root disk, and its version."""
 
     def __init__(self, machines: Machines, address: str) -> None:
         self.name = address
@@ -190,9 +191,9 @@ class PlayedSsh:
         self._vmid = machines.vmid_at(address)
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
-        if len(argv) > 2 and "# strays.sh" in argv[2]:
-            found = "".join(f"stray={path}\0" for path in self._machines.strays.get(self._vmid, ()))
-            return Result(argv=tuple(argv), code=0, out=f"\0report=1\0{found}end=ok\0", err="", seconds=0)
+        if is_asked(argv):
+            values = {"ReportStrays": self._machines.strays.get(self._vmid, []), "ReportVersion": ""}
+            return Result(tuple(argv), 0, answer(values[asked(stdin)[0]]), "", 0)
         own = host_key(f"own{self._vmid}")
         if argv[-1] == "switch":
             self._machines.host_keys[self._vmid] = own
@@ -200,22 +201,23 @@ class PlayedSsh:
 
     @contextmanager
     def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
-        """Hold the lease of the machine's agent, or run the program that sends a state, on a folder of the test."""
-        if "# hold.sh" in argv[2]:
-            self._machines.held.append(self.name)
-            try:
-                yield Pipes(
-                    BytesIO(),
-                    BytesIO(b"held\n"),
-                    lambda: "",
-                    lambda: Result(tuple(argv), 255 if self._machines.lost else 0, "", "", 0),
-                )
-            finally:
-                self._machines.held.remove(self.name)
-            return
-        order = json.loads(argv[-1]) | {"home": str(self._machines.home), "staging": str(self._machines.home.parent)}
-        with piped([sys.executable, *argv[1:-1], json.dumps(order)]) as pipes:
-            yield pipes
+        """Hold the lease of the machine's agent, or send a state, which is in a folder of the test."""
+        assert is_asked(argv), argv
+        machines = self._machines
+        with ExitStack() as running:
+
+            def begin(name: str, given: dict[str, Any]) -> Pipes:
+                if name == "HoldLease":
+                    machines.held.append(self.name)
+                    running.callback(machines.held.remove, self.name)
+                    told = BytesIO(saying("held").encode())
+                    end = lambda: Result(tuple(argv), 255 if machines.lost else 0, "", "", 0)  # noqa: E731
+                    return Pipes(BytesIO(), told, lambda: "", end)
+                assert name == "SendState", f"a simulated machine cannot answer {name}"
+                given["order"] |= {"home": str(machines.home), "staging": str(machines.home.parent)}
+                return running.enter_context(piped([sys.executable, *argv[1:]]))
+
+            yield Played(begin).pipes
 
 
 class NoConnection:

@@ -21,7 +21,7 @@ ROOT: Final = Path(__file__).parents[2]
 SOURCE: Final = Path(paddock.__file__).parent
 WORDS: Final = re.compile(r"\b(destroy|rm\b|delet|detach|unlock|forc(e|ing)|purg)", re.IGNORECASE)
 COMMAND: Final = re.compile(r"\b(?:pct|qm|pvesm|ha-manager)\s+(?:unlock|destroy|free|rm|delete|remove)\s+(\S+)")
-SAYS: Final = re.compile(r"\b(fail|echo)\b.*[\"']")  # a line of a shell script that prints a sentence
+SAYS: Final = re.compile(r"\b(fail|refuse|echo|printf)\b.*[\"']")  # a line of a shell script that prints a sentence
 KINDS: Final = ("advice", "steps", "statements", "internal")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from asked import answer, asked
 from paddock.base.process import Result
 from paddock.channels import Guest, shared
 from paddock.channels.ssh import SshGuest
@@ -24,11 +25,11 @@ from paddock.plan.agent import AgentSeen
 from places.node import Node
 
 READS = 20  # beside one for each container; `observe` reads the node once, and the lock of the run writes nothing
-Facts = Callable[[Mapping[str, Any]], str]
+Facts = Callable[[Mapping[str, Any]], Any]
 
 
-def well(question: Mapping[str, Any]) -> str:
-    """Return what the machine of an agent that works prints."""
+def well(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts about an agent that works."""
     running = {"state": "active", "pid": 7, "restarts": 0, "since": time.time()}
     top, own, home = question["folders"]
     folders = {top: ("1770", 0), own: ("700", 0), home: ("700", 10000)}
@@ -48,32 +49,41 @@ def well(question: Mapping[str, Any]) -> str:
     }
     processes = dict.fromkeys([*question["processes"], "lease"], running)
     about = {"processes": processes, "dropped": [], "now": time.time(), "uid": 0}
-    return json.dumps({**about, **{name: {"found": fact, "seconds": 0.1} for name, fact in found.items()}})
+    return {**about, **{name: {"found": fact, "seconds": 0.1} for name, fact in found.items()}}
 
 
 class Machine:
-    """The machine of an agent as the file says, and the programs that were run on it.
-
-    A program that looks prints facts; all others print a report, and facts after it if they are asked for.
-    """
+    """The machine of an agent as the file says, and the names of the requests that were made to it."""
 
     def __init__(self, seen: AgentSeen, facts: Facts) -> None:
         self.name = "bee"
-        self.runs: list[Sequence[str]] = []
+        self.requests: list[str] = []
         self._seen = seen
         self._facts = facts
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
-        self.runs.append(argv)
-        told = "" if argv[0] == "python3" else "\0".join(["", "report=1", *self._records(), "end=ok", ""])
-        return Result(tuple(argv), 0, told + (self._facts(json.loads(stdin)) if stdin else ""), "", 0.01)
+        name, given = asked(stdin)
+        self.requests.append(name)
+        match name:
+            case "Observe":
+                value: Any = self._report
+            case "Look":
+                value = self._facts(given["question"])
+            case "ObserveAndLook":
+                value = {"agent": self._report, "facts": self._facts(given["look"]["question"])}
+            case _:
+                raise ValueError(f"the machine cannot answer {name}")
+        return Result(tuple(argv), 0, answer(value), "", 0.01)
 
-    def _records(self) -> Iterator[str]:
+    @property
+    def _report(self) -> dict[str, Any]:
         seen = self._seen
-        yield from (f"package={name}" for name in seen.packages)
-        yield from (f"unit={unit} {state}" for unit, state in seen.units.items())
-        yield from (f"bundle={seen.bundle_id}", f"answered={seen.answered}", "init=systemd", f"secrets={seen.secrets}")
-        yield from ("state.agent=home_bee", "state.at=/var/lib/paddock/bee")
+        return {
+            **{name: getattr(seen, name) for name in ("packages", "units", "bundle_id", "answered", "secrets")},
+            "init": "systemd",
+            "state_of": "home_bee",
+            "state_at": "/var/lib/paddock/bee",
+        }
 
 
 def machine_of(node: Node, monkeypatch: pytest.MonkeyPatch, facts: Facts = well) -> Machine:
@@ -89,28 +99,27 @@ def machine_of(node: Node, monkeypatch: pytest.MonkeyPatch, facts: Facts = well)
 def test_an_up_with_nothing_to_do_connects_once_to_the_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = machine_of(node, monkeypatch)
     assert up(node.agent()) == "bee: nothing to do, and healthy"
-    assert len(machine.runs) == 1
+    assert machine.requests == ["ObserveAndLook"]
     assert not node.writes
     assert len(node.sent) <= READS + len(node.vmids), [str(sent) for sent in node.sent]
 
 
 def test_an_up_looks_again_if_the_first_look_was_cut_short(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent can make the program that looks print anything, or take long; the machine then prints a part of it."""
-    answers = iter(['{"processes": {"main": ', ""])
-    machine = machine_of(node, monkeypatch, lambda question: next(answers, None) or well(question))
+    """The agent can make the look take long; the machine then answers without facts."""
+    facts = iter([None])
+    machine = machine_of(node, monkeypatch, lambda question: next(facts, well(question)))
     assert up(node.agent()) == "bee: nothing to do, and healthy"
-    assert len(machine.runs) == 2
-    assert machine.runs[1][0] == "python3"
+    assert machine.requests == ["ObserveAndLook", "Look"]
 
 
 def test_an_unhealthy_agent_is_found_by_the_same_look(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    def restarting(question: Mapping[str, Any]) -> str:
-        return well(question).replace('"active"', '"activating"')
+    def restarting(question: Mapping[str, Any]) -> Any:
+        return json.loads(json.dumps(well(question)).replace('"active"', '"activating"'))
 
     machine = machine_of(node, monkeypatch, restarting)
     agent = resolve(locate(node.agent()))
     assert not node.side.is_healthy(agent, observe(agent))
-    assert len(machine.runs) == 1
+    assert machine.requests == ["ObserveAndLook"]
 
 
 def test_a_verb_that_needs_no_checks_asks_for_none(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from asked import answer, asked
 from paddock.base.process import Result
 from paddock.channels import Unreachable
 from paddock.channels.ssh import SshGuest
@@ -136,12 +137,13 @@ def test_observe_waits_for_a_machine_that_has_just_started(node: Node, monkeypat
     up(node.agent())
     refused = [Unreachable("Connection refused")] * 2
 
-    def answer(self: PlayedSsh, argv: Sequence[str], **_: Any) -> Result:
+    def observed(self: PlayedSsh, argv: Sequence[str], *, stdin: bytes, **_: Any) -> Result:
         if refused:
             raise refused.pop()
-        return Result(tuple(argv), 0, "\0report=1\0bundle=g1\0end=ok\0", "", 0.0)
+        assert asked(stdin)[0] == "Observe"
+        return Result(tuple(argv), 0, answer({"bundle_id": "g1"}), "", 0.0)
 
-    monkeypatch.setattr(PlayedSsh, "run", answer)
+    monkeypatch.setattr(PlayedSsh, "run", observed)
     inside = look(node).agent
     assert inside is not None
     assert inside.bundle_id == "g1"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import agrees, golden, read_case
+from paddock.onboard.program.frozen import decoded
 from paddock.plan import step as show
 from paddock.plan import verbs
 from paddock.plan.actions import AwaitAnswer, PlaceAction
@@ -19,6 +20,7 @@ from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.container import ContainerWant
 from paddock.plan.step import MachineAfter, MachinePlan, Phase, Plan, Refusal, Risk, Step
 from paddock.plan.verbs import InsideSeen
+from reported import seen
 
 WORDING = Path(__file__).parent.parent / "data/wording"
 UNREACHABLE = Refusal("the machine does not answer", code="machine.unreachable")
@@ -44,7 +46,7 @@ def wanted(
 def report(lines: str) -> AgentSeen:
     """Read a report as cases write it: one record a line."""
     pairs = (line.partition("=") for line in lines.split("\n") if line)
-    return AgentSeen.from_records([(name, value) for name, _, value in pairs])
+    return seen([(name, value) for name, _, value in pairs])
 
 
 def machine_of(case: dict[str, Any]) -> MachinePlan:
@@ -142,7 +144,8 @@ def test_wording(case: str) -> None:
 
 
 def test_an_empty_report_is_an_empty_observation() -> None:
-    assert AgentSeen.from_records([]) == AgentSeen()
+    assert seen([]) == AgentSeen()
+    assert decoded(AgentSeen, {}) == AgentSeen()
 
 
 PHASES = st.sampled_from([phase for phase in Phase if phase in (Phase.MACHINE, Phase.MANUAL)])

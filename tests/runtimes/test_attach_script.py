@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.onboard.engine.images import layered_name
 from paddock.runtimes.sent import text
 
 # An engine that keeps each container as a folder with its labels, and notes what it starts.
@@ -50,7 +51,7 @@ def world(tmp_path: Path) -> Path:
     lines = [f'{name}="{value}"\n' for name, value in {**settings, "SERVICE": "docker.service"}.items()]
     (here / "bundle.env").write_text("".join(lines))
     (here / "create").write_text(CREATE)
-    (here / "attach").write_text(text("engine/attach.sh"))
+    (here / "attach").write_text(text("attach.sh"))
     (tmp_path / "bin/docker").write_text(ENGINE)
     (tmp_path / "bin/docker").chmod(0o755)
     return tmp_path
@@ -83,6 +84,21 @@ def test_a_removed_container_is_created_again(world: Path) -> None:
     assert "was removed; it is created again, without the software installed in it" in done.stderr
     assert (world / "containers/paddock-home_bee/created").read_text() == "[debian][/init][main wrapper]"
     assert (world / "etc/home_bee/container").read_text() == "id-of-paddock-home_bee\n"
+
+
+@pytest.mark.parametrize("lacks_python", [True, False], ids=["made", "base"])
+def test_an_agent_with_code_gets_the_image_that_has_python(world: Path, *, lacks_python: bool) -> None:
+    settings = world / "etc/home_bee/current/bundle.env"
+    base = "debian-with-a-long-id"
+    settings.write_text(settings.read_text().replace('TREE=""', 'TREE="t1"').replace('"debian"', f'"{base}"'))
+    (world / "images" / base).touch()
+    made = layered_name(base)
+    if lacks_python:
+        (world / "images" / made).parent.mkdir(parents=True)
+        (world / "images" / made).touch()
+    attach(world)
+    created = (world / "containers/paddock-home_bee/created").read_text()
+    assert created == f"[{made if lacks_python else base}][/init][main wrapper]"
 
 
 def test_a_removed_container_without_its_image_names_the_command(world: Path) -> None:

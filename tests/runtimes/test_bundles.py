@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from paddock.base.secret import Secret
 from paddock.file.agent_id import AgentId
 from paddock.kinds.hermes.recipe import Hermes
 from paddock.kinds.hermes.spec import HermesSpec
+from paddock.onboard.program.frozen import encoded
 from paddock.runtimes import egress, sent
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
 from paddock.runtimes.contract import Runtime
@@ -58,9 +57,8 @@ def limited(egress: object, runtime: str = "systemd", **more: object) -> HermesS
 def package_files() -> Iterator[tuple[str, str]]:
     """The scripts that bundles hold as they are: their names and texts."""
     folder = Path(paddock.__file__).parent
-    for path in sorted((folder / "onboard/shell").rglob("*.sh")):
-        name = str(path.relative_to(folder / "onboard/shell"))
-        yield f"onboard/shell/{name}", sent.text(name)
+    for path in sorted((folder / "onboard/shell").glob("*.sh")):
+        yield f"onboard/shell/{path.name}", sent.text(path.name)
     programs = [folder / "onboard/loopback.py", folder / "onboard/egress/families.py"]
     for path in [*sorted((folder / "onboard").rglob("launch.py")), *programs]:
         yield str(path.relative_to(folder)), path.read_text()
@@ -143,14 +141,17 @@ def test_the_id_of_a_bundle_depends_on_its_content_alone() -> None:
     assert one.id not in {other.id for other in others}
 
 
-def test_an_archive_holds_secrets_beside_the_bundle_and_not_in_it() -> None:
+def test_a_bundle_is_sent_with_the_secrets_beside_it_and_not_in_it() -> None:
     secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
     bundle = bundle_of(Systemd(HERMES, AGENT), mounted=True)
     assert not any("canary" in file.content for file in bundle.files.values())
-    with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets, {"0": Secret("canary-value-12")}))) as tar:
-        holders = [m.name for m in tar.getmembers() if b"canary" in (tar.extractfile(m) or io.BytesIO()).read()]
-        assert holders == ["secrets.env", "secret-files/0"]
-        assert tar.getmember("secrets.env").mode == 0o600
+    given = encoded(
+        bundle.sent(secrets, {"0": Secret("canary-value-12")}, version="0.19.0", distribution="hermes_agent")
+    )
+    assert {name for name, value in given.items() if "canary" in str(value)} == {"secrets", "secret_files"}
+    assert given["secrets"] == 'LITELLM_API_KEY="canary-value-11"\n'
+    assert given["secret_files"] == {"0": "canary-value-12"}
+    assert given["files"].keys() == bundle.files.keys()
 
 
 def test_the_digest_of_secrets_depends_on_each_value() -> None:

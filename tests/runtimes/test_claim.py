@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from paddock.base.process import CommandFailed
-from paddock.channels import expect
-from paddock.channels.local import LocalGuest
-from paddock.runtimes.sent import script
+from paddock.onboard.agent import Agent
+from paddock.onboard.program.refusal import BUSY, Refusal
+from paddock.onboard.state.claim import ClaimState
+from performed import performed
 
 FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "with space/x": "e"}
 
 
-def claim(state: Path, agent: str = "home_toy", uid: int | None = None, mounted: str = "") -> str:
-    number = str(os.getuid() if uid is None else uid)
-    arguments = [str(state), agent, "nobody-of-that-name", number, number, mounted]
-    return expect(LocalGuest(), "claiming", script("state/claim.sh", arguments))
+def agent_of(state: Path, agent: str = "home_toy") -> Agent:
+    top = state.parent / "paddock"
+    return Agent("", agent, (), f"{top}/etc/{agent}", f"{top}/code/.store", f"{top}/.agents/{agent}", str(state))
+
+
+def claim(state: Path, agent: str = "home_toy", uid: int | None = None, *, mounted: bool = False) -> str:
+    """Claim the files, and return what a person is told."""
+    number = os.getuid() if uid is None else uid
+    told = performed(ClaimState(agent_of(state, agent), mounted, "nobody-of-that-name", number, number))
+    return "\n".join(told)
 
 
 @pytest.fixture
@@ -48,46 +55,32 @@ def test_claim_moves_all_files_into_the_home(state: Path) -> None:
     expect_claimed(state)
 
 
-ACCOUNTS = """#!/bin/sh
-case "$1 $2" in
-    "-u bee") [ -z "$BEE" ] || { echo "$BEE"; exit 0; }; exit 1 ;;
-    "-g bee") echo "$BEE" ;;
-    "passwd 10000") [ -z "$TAKEN" ] || echo "$TAKEN:x:10000:10000::/:/bin/sh" ;;
-    *) exit 1 ;;
-esac
-"""
-
-
 @pytest.mark.parametrize(
     ("bee", "taken", "words"),
     [
         (
-            "1001",
+            1001,
             "",
             "the account bee has the uid 1001 here, and the file says 10000; write user: {name: bee, uid: 1001,",
         ),
         (
-            "998",
+            998,
             "",
             "the account bee has the uid 998 here, and the file says 10000; rename it: usermod --login old-bee",
         ),
-        ("", "bob", "the uid 10000 is that of the account bob here, and the file says bee"),
+        (None, "bob", "the uid 10000 is that of the account bob here, and the file says bee"),
     ],
 )
 def test_an_account_with_another_number_is_said_before_anything_moves(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bee: str, taken: str, words: str
+    state: Path, monkeypatch: pytest.MonkeyPatch, bee: int | None, taken: str, words: str
 ) -> None:
-    for name in ("id", "getent"):
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        (tmp_path / "bin" / name).write_text(ACCOUNTS)
-        (tmp_path / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    monkeypatch.setenv("BEE", bee)
-    monkeypatch.setenv("TAKEN", taken)
-    arguments = [str(state), "home_bee", "bee", "10000", "10000", "", "", "", "", "yes"]
-    with pytest.raises(CommandFailed) as caught:
-        expect(LocalGuest(), "claiming", script("state/claim.sh", arguments))
-    assert f"nothing was moved: {words}" in caught.value.message
+    accounts = [("bee", bee)] * (bee is not None) + [(taken, 10000)] * bool(taken)
+    known = {name: pwd.struct_passwd((name, "x", uid, uid, "", "/", "/bin/sh")) for name, uid in accounts}
+    monkeypatch.setattr(pwd, "getpwnam", known.__getitem__)
+    monkeypatch.setattr(pwd, "getpwall", lambda: list(known.values()))
+    with pytest.raises(Refusal) as caught:
+        performed(ClaimState(agent_of(state, "home_bee"), False, "bee", 10000, 10000, required=True))
+    assert f"nothing was moved: {words}" in str(caught.value)
     assert {name: (state / name).read_text() for name in FILES} == FILES
     assert not (state / ".paddock").exists()
 
@@ -145,21 +138,22 @@ def test_claim_changes_the_owner_of_files_of_other_users_only(state: Path) -> No
 
 def test_claim_refuses_the_state_of_another_agent(state: Path) -> None:
     claim(state)
-    with pytest.raises(CommandFailed, match="is the state of another agent"):
+    with pytest.raises(Refusal, match="is the state of another agent"):
         claim(state, "lab_toy")
 
 
 def test_claim_refuses_a_volume_that_is_not_mounted(state: Path) -> None:
-    with pytest.raises(CommandFailed, match="is not mounted"):
-        claim(state, mounted="yes")
+    with pytest.raises(Refusal, match="is not mounted"):
+        claim(state, mounted=True)
     assert (state / "notes").exists()
 
 
 def test_claim_names_a_process_with_open_files_in_the_state(state: Path) -> None:
     with subprocess.Popen(["sleep", "60"], cwd=state / "home") as someone:
         try:
-            with pytest.raises(CommandFailed, match=rf"process {someone.pid} \(sleep\) has files of"):
+            with pytest.raises(Refusal, match=rf"process {someone.pid} \(sleep\) has files of") as refused:
                 claim(state)
+            assert refused.value.code == BUSY
         finally:
             someone.kill()
     assert (state / "notes").exists()

@@ -57,6 +57,15 @@ def test_a_code_tree_that_fails_its_proof_is_not_installed(tmp_path: Path) -> No
     assert not (tmp_path / "opt/.store" / tree.id).exists()
 
 
+def test_an_installed_code_tree_is_tried_again(tmp_path: Path) -> None:
+    tree, store = tiny(tmp_path, "one"), tmp_path / "opt/.store"
+    codetree.install(LocalGuest(), tree, str(store))
+    codetree.try_in(LocalGuest(), tree, str(store), tree.id)
+    next((store / tree.id).rglob("tinyagent.py")).unlink()
+    with pytest.raises(CommandFailed, match="No module named 'tinyagent'"):
+        codetree.try_in(LocalGuest(), tree, str(store), tree.id)
+
+
 def test_the_proof_does_not_get_the_environment_of_the_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PVE_TOKEN", "canary-of-the-token")
     monkeypatch.setenv("TMPDIR", str(tmp_path))

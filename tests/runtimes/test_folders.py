@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from paddock.base.process import CommandFailed
-from paddock.channels import expect
-from paddock.channels.local import LocalGuest
 from paddock.file.rules import folders
-from paddock.runtimes.sent import script, text
+from paddock.onboard.agent import Agent
+from paddock.onboard.program.refusal import Refusal
+from paddock.onboard.state import path as on_machine
+from paddock.onboard.state.claim import ClaimState
+from performed import performed
 
-PROGRAM = """
-for STATE; do
-    ! (check_state_path) 2>/dev/null || echo "$STATE"
-done
-"""
+
+def agent_at(state: str) -> Agent:
+    where = ("/etc/paddock/home_toy", "/opt/paddock/.store", "/var/lib/paddock/.agents/home_toy")
+    return Agent("system", "home_toy", (), *where, state)
 
 
 def let_through(*paths: str) -> list[str]:
     """Return the paths that the machine accepts for a state."""
-    variables = "AGENT=home_toy root=/etc/paddock/home_toy STORE=/opt/paddock/.store"
-    variables += " STATE_LINK=/var/lib/paddock/.agents/home_toy\n"
-    program = text("state/folders.sh") + variables + PROGRAM
-    return expect(LocalGuest(), "checking", ["sh", "-euc", program, "paddock", *paths]).splitlines()
+
+    def accepted() -> Iterator[str]:
+        for state in paths:
+            try:
+                on_machine.check_state_path(agent_at(state), state)
+            except Refusal:
+                continue
+            yield state
+
+    return list(accepted())
+
+
+def test_the_file_and_the_machine_have_the_same_folders_of_the_system() -> None:
+    assert sorted(on_machine._ALONE) == sorted([*folders._SHARED, *folders._EMPTY])
+    assert sorted(on_machine._WITH_EVERYTHING_BELOW) == sorted(folders._WHOLE)
 
 
 def test_the_file_and_the_machine_refuse_the_same_system_folders_for_a_state() -> None:
@@ -45,7 +57,6 @@ def test_the_file_and_the_machine_accept_other_folders_for_a_state(tmp_path: Pat
 def test_the_refusal_of_a_link_names_the_path_and_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/usr/share")
     state = str(tmp_path / "link/toy")
-    where = ["/etc/paddock/home_toy", "/opt/paddock/.store", "/var/lib/paddock/.agents/home_toy"]
-    argv = script("state/claim.sh", [state, "home_toy", "toy", "1", "1", "", *where])
-    with pytest.raises(CommandFailed, match=f"{state} leads to /usr/share/toy, and /usr/share/toy is the system's own"):
-        expect(LocalGuest(), "claiming", argv)
+    claim = ClaimState(agent_at(state), False, "toy", 1, 1)
+    with pytest.raises(Refusal, match=f"{state} leads to /usr/share/toy, and /usr/share/toy is the system's own"):
+        performed(claim)

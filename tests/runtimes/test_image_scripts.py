@@ -23,7 +23,7 @@ def bundle(folder: Path, owner: str, *lines: str) -> Path:
     (here / "bundle.env").write_text("".join(f'{name}="{value}"\n' for name, value in settings.items()))
     (here / "state/list").write_text("".join(f"{line}\n" for line in lines))
     (here / "state/0").write_text("of Paddock\n")
-    (here / "relock").write_text(text("engine/relock.sh"))
+    (here / "relock").write_text(text("relock.sh"))
     return here
 
 
@@ -48,6 +48,7 @@ def test_files_that_the_start_of_an_image_gave_away_are_locked_again(
 ) -> None:
     here, home = bundle(tmp_path, owner, *LIST), tmp_path / "home"
     given_away(home / ".hermes/.env", "API_SERVER_KEY=of-the-image\n")
+    given_away(home / ".hermes/.env.paddock-a1B2c3", "left by a start that was killed\n")
     given_away(home / ".hermes/memory", "precious\n")
     for _ in range(2):
         subprocess.run(["/bin/sh", str(here / "relock")], check=True, env={"PATH": "/nowhere"})
@@ -94,7 +95,7 @@ def test_the_start_of_an_image_finds_no_programs_in_the_state(tmp_path: Path, pa
         (here.parent / name).write_text("")
     (here / "processes/main").write_text('exec "$@" main\n')
     # Not the folder of hooks of the machine that runs this test.
-    start = text("image/start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
+    start = text("start_image.sh").replace("/etc/cont-init.d", str(tmp_path / "none"))
     (here / "start").write_text(start)
     entrypoint = ["/bin/sh", "-c", 'echo "$PATH $COLOUR $*"', "entrypoint"]
     argv = ["/bin/sh", str(here / "start"), *entrypoint]

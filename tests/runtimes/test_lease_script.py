@@ -46,7 +46,7 @@ class Manager:
             listening.bind(str(address))
             listening.settimeout(0.1)
             environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": str(address)}
-            argv = ["sh", "-c", text("systemd/lease.sh"), "lease", str(self.state), "home_web"]
+            argv = ["sh", "-c", text("lease.sh"), "lease", str(self.state), "home_web"]
             if self.store is not None:
                 environment["LISTEN_FDS"] = "1"
                 argv = [sys.executable, "-c", _PASS_ON, str(self.store), *argv]

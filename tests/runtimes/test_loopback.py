@@ -16,8 +16,12 @@ from typing import Any
 
 import pytest
 
+from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import framed_chunk, send, sent, started, told
 from paddock.onboard import loopback
-from paddock.runtimes.sent import on_demand, program
+from paddock.onboard.relay import Relay
+from paddock.onboard.request import AskAgent
+from paddock.runtimes.sent import on_demand
 from paddock.verify.look import INSIDE
 
 
@@ -72,10 +76,10 @@ def test_the_health_command_fails_when_nothing_listens() -> None:
 
 
 def asked(question: dict[str, Any], **environment: str) -> Any:
-    argv = [sys.executable, "-I", "-c", program("paddock.onboard.request")]
-    done = subprocess.run(argv, input=json.dumps(question), capture_output=True, text=True, env=environment)
+    argv, stdin = sent(AskAgent(question), python=sys.executable)
+    done = subprocess.run(argv, input=stdin, capture_output=True, env=environment)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.partition(b"\0")[2])["value"]
 
 
 def test_a_request_sends_the_secret_of_the_machine_and_uses_no_proxy(port: int, tmp_path: Path) -> None:
@@ -212,21 +216,17 @@ def test_a_request_without_a_key_may_be_answered_by_any_user(tmp_path: Path) -> 
 @needs_root
 def test_a_chat_sends_its_key_to_the_agent_and_not_to_another_user(tmp_path: Path) -> None:
     (tmp_path / "secrets.env").write_text("KEY=canary\n")
-    argv = ["-I", "-c", program("paddock.onboard.relay")]
     for uid, wanted in ((AGENT, ["line", "end"]), (STRANGER, ["refused", "end"])):
         with (
             listening_as(uid, "127.0.0.1") as port,
-            subprocess.Popen(
-                [sys.executable, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            ) as relay,
+            LocalGuest().piped(started()) as relay,
         ):
-            assert relay.stdin
-            assert relay.stdout
+            send(relay, Relay())
             for stream in (True, False):
                 question = {**keyed(f"http://127.0.0.1:{port}/", tmp_path), "id": 1, "stream": stream}
-                relay.stdin.write(json.dumps(question) + "\n")
-                relay.stdin.flush()
-                parts = [json.loads(relay.stdout.readline()) for _ in range(2)]
+                relay.sink.write(framed_chunk(json.dumps(question).encode()))
+                relay.sink.flush()
+                parts = [told(relay.source.readline()) for _ in range(2)]
                 assert [next(key for key in part if key != "id") for part in parts] == (
                     wanted if stream or uid == STRANGER else ["status", "end"]
                 )

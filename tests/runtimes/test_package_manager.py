@@ -6,6 +6,7 @@ real apt, and a Debian without dpkg.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -13,15 +14,24 @@ from pathlib import Path
 
 import pytest
 
+from paddock.onboard.code.packages import BY_DNF, PROGRAMS, present
+from paddock.onboard.program import programs as on_machine
 from paddock.runtimes.sent import text
 
+# The program on the machine asks about several packages at once, and the shell about one.
 DPKG = """#!/bin/sh
-for package; do :; done
-case " $INSTALLED " in *" $package "*) printf installed ;; *) exit 1 ;; esac
+format=$3
+shift 3
+code=0
+for package; do
+    case " $(cat "${0%/*}/installed") " in *" $package "*) ;; *) code=1 && continue ;; esac
+    case "$format" in *Package*) echo "$package installed" ;; *) printf installed ;; esac
+done
+exit $code
 """
 RPM = """#!/bin/sh
 for package; do :; done
-case " $INSTALLED " in *" $package "*) ;; *) exit 1 ;; esac
+case " $(cat "${0%/*}/installed") " in *" $package "*) ;; *) exit 1 ;; esac
 """
 RECORDS = '#!/bin/sh\necho "${0##*/} $*" >>"$CALLS"\n'
 FAMILIES = {
@@ -37,15 +47,14 @@ class Machine:
     """The programs of a distribution in a folder that is the whole PATH."""
 
     folder: Path
-    installed: str = ""
 
     def has(self, program: str, content: str = "#!/bin/sh\n") -> None:
         (self.folder / program).write_text(content)
         (self.folder / program).chmod(0o755)
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": str(self.folder), "INSTALLED": self.installed, "CALLS": str(self.folder / "calls")}
-        argv = [shutil.which("sh") or "", "-c", f"{text('code/package_manager.sh')}\n{script}"]
+        environment = {"PATH": str(self.folder), "CALLS": str(self.folder / "calls")}
+        argv = [shutil.which("sh") or "", "-c", f"{text('package_manager.sh')}\n{script}"]
         return subprocess.run(argv, env=environment, capture_output=True, text=True)
 
     @property
@@ -54,9 +63,10 @@ class Machine:
 
 
 def machine(tmp_path: Path, family: str, installed: str = "", programs: str = "") -> Machine:
-    found = Machine(tmp_path / "bin", installed)
+    found = Machine(tmp_path / "bin")
     found.folder.mkdir()
-    for tool in ("paste", "rm"):
+    (found.folder / "installed").write_text(installed)
+    for tool in ("cat", "paste", "rm"):
         (found.folder / tool).symlink_to(shutil.which(tool) or "")
     for name, content in FAMILIES[family].items():
         found.has(name, content)
@@ -97,9 +107,34 @@ def machine(tmp_path: Path, family: str, installed: str = "", programs: str = ""
     ],
 )
 def test_what_counts_as_there(
-    tmp_path: Path, family: str, installed: str, programs: str, package: str, there: bool
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    family: str,
+    installed: str,
+    programs: str,
+    package: str,
+    there: bool,
 ) -> None:
-    assert (machine(tmp_path, family, installed, programs).run(f"has_package {package}").returncode == 0) == there
+    """The shell that installs packages, and the program that reports them, agree."""
+    found = machine(tmp_path, family, installed, programs)
+    assert (found.run(f"has_package {package}").returncode == 0) == there
+    monkeypatch.setenv("PATH", str(found.folder))
+    monkeypatch.setattr(on_machine, "SYSTEM_PATH", str(found.folder))  # where root looks for programs
+    assert present([package, "no-such-package"]) == [package] * there
+
+
+def test_the_shell_and_the_program_know_the_same_packages(tmp_path: Path) -> None:
+    """Each package that one of them names is asked of the shell."""
+    library = text("package_manager.sh")
+    functions = re.findall(r"^(?:program_of|named_by_dnf)\(\) \{.*?^\}", library, re.MULTILINE | re.DOTALL)
+    labels = [label for each in functions for label in re.findall(r"^ +([\w.| -]+)\) ", each, re.MULTILINE)]
+    packages = {*PROGRAMS, *BY_DNF, *(name for label in labels for name in label.split(" | "))}
+    assert {"git", "podman", "docker.io", "uidmap"} <= packages
+    found = machine(tmp_path, "other")
+    by_program = {each: found.run(f"program_of {each}").stdout.strip() for each in packages}
+    assert {name: program for name, program in by_program.items() if program} == PROGRAMS
+    by_dnf = {each: found.run(f"named_by_dnf {each}").stdout.strip() for each in packages}
+    assert {name: named for name, named in by_dnf.items() if named != name} == BY_DNF
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,17 @@ import pytest
 
 from paddock.base.process import CommandFailed
 from paddock.base.secret import Secret
-from paddock.channels import expect, records
 from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import StateSpec
 from paddock.kinds.service import ServiceSpec
 from paddock.kinds.workload import File, Process, Workload
+from paddock.onboard.program.refusal import FORMER
+from paddock.onboard.state.claim import DeleteState
 from paddock.plan.agent import AgentSeen
-from paddock.runtimes import machine
 from paddock.runtimes.bundle import Bundle
-from paddock.runtimes.contract import FORMER, Runtime
+from paddock.runtimes.contract import Runtime
 from paddock.runtimes.process import supervise
 from paddock.runtimes.process.runtime import ForegroundProcess
 
@@ -56,13 +57,12 @@ def toy(
 
 
 def apply(bundle: Bundle, runtime: Runtime = RUNTIME, **secrets: str) -> None:
-    archive = bundle.archive({name: Secret(value) for name, value in secrets.items()}, {})
-    expect(GUEST, "applying", runtime.apply(bundle.id), stdin=archive)
+    ask(GUEST, "applying", runtime.apply(bundle.sent({name: Secret(value) for name, value in secrets.items()}, {})))
 
 
 def observe() -> AgentSeen:
     # How full the disk is changes by itself.
-    return replace(AgentSeen.from_records(records(expect(GUEST, "observing", RUNTIME.observe(())))), room=None)
+    return replace(ask(GUEST, "observing", RUNTIME.observe(()), into=AgentSeen), room=None)
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def test_apply_keeps_the_current_and_the_previous_bundle_only() -> None:
 
 
 def installed(*trees: str, agent: str = "") -> Path:
-    """Create code trees as install.sh does; return the folder with the agents' links to them."""
+    """Create code trees as their installation does; return the folder with the agents' links to them."""
     store = Path(RUNTIME.paths.code)
     for tree in trees:
         (store / tree).mkdir(parents=True)
@@ -160,7 +160,7 @@ def test_remove_keeps_a_code_tree_that_another_agent_needs() -> None:
     folder = installed("t1", agent="other")
     installed("t2")
     apply(toy(tree="t1"))
-    expect(GUEST, "removing", RUNTIME.remove())
+    ask(GUEST, "removing", RUNTIME.remove())
     assert sorted(path.name for path in folder.iterdir()) == [".store", "other"]
     assert (folder / "other/t1/manifest").exists()
 
@@ -202,10 +202,9 @@ def test_apply_accepts_a_state_that_a_person_has_moved(tmp_path: Path) -> None:
 def test_forget_deletes_the_link_to_the_state(tmp_path: Path) -> None:
     moved = elsewhere(tmp_path / "srv")
     apply(toy(runtime=moved), runtime=moved)
-    expect(GUEST, "removing", moved.remove())
-    paths = moved.paths
-    expect(GUEST, "forgetting", machine.delete_state(AgentId("home", "toy"), paths))
-    assert not Path(paths.state_link).is_symlink()
+    ask(GUEST, "removing", moved.remove())
+    ask(GUEST, "forgetting", DeleteState(moved.deployed))
+    assert not Path(moved.paths.state_link).is_symlink()
     assert not (tmp_path / "srv").exists()
 
 
@@ -225,9 +224,9 @@ def test_a_state_of_a_newer_paddock_is_reported_and_left_alone() -> None:
     assert observe().state_version == "3"
     with pytest.raises(CommandFailed, match="a newer Paddock wrote"):
         apply(toy("exec sleep 61"))
-    expect(GUEST, "removing", RUNTIME.remove())
+    ask(GUEST, "removing", RUNTIME.remove())
     with pytest.raises(CommandFailed, match="a newer Paddock wrote"):
-        expect(GUEST, "forgetting", machine.delete_state(RUNTIME.agent, RUNTIME.paths))
+        ask(GUEST, "forgetting", DeleteState(RUNTIME.deployed))
     assert identity.read_text() == "version=3\nagent=home_toy\nid=1\n"
 
 
@@ -262,7 +261,7 @@ def moving_to(former: Runtime) -> ForegroundProcess:
 
 
 def observed(runtime: Runtime) -> AgentSeen:
-    return AgentSeen.from_records(records(expect(GUEST, "observing", runtime.observe(()))))
+    return ask(GUEST, "observing", runtime.observe(()), into=AgentSeen)
 
 
 @pytest.mark.parametrize("former", ["default", "elsewhere"], indirect=True)
@@ -279,7 +278,7 @@ def test_a_rename_keeps_state_secrets_and_code(former: Runtime) -> None:
     old = Path(former.paths.etc).parent
     kept = {name: (old / name).read_text() for name in ("generated.env", "secrets.env")}
     for _ in range(2):
-        expect(GUEST, "renaming", new.rename("toy", mounted=False))
+        ask(GUEST, "renaming", new.rename("toy", mounted=False))
         seen = observed(new)
         assert (seen.namesakes.to_rename, seen.pending) == (None, True)
         assert (seen.state_of, seen.state_at) == ("home_toy", former.paths.state)
@@ -306,7 +305,7 @@ def test_a_rename_refuses_a_running_agent_and_changes_nothing(former: Runtime, t
     with supervised(tmp_path / "log", former) as running:
         wait_for(lambda: (tmp_path / "log").exists())
         with pytest.raises(CommandFailed, match=f"the state is held by process {running.pid}"):
-            expect(GUEST, "renaming", MOVING.rename("toy", mounted=False))
+            ask(GUEST, "renaming", MOVING.rename("toy", mounted=False))
     assert (Path(former.paths.state) / ".paddock/identity").read_text() == "agent=toy\nid=5bf0\n"
     assert observed(MOVING).namesakes.former == "toy"
 
@@ -314,7 +313,7 @@ def test_a_rename_refuses_a_running_agent_and_changes_nothing(former: Runtime, t
 def test_a_rename_refuses_the_state_of_another_agent(former: Runtime) -> None:
     (Path(former.paths.state) / ".paddock/identity").write_text("version=2\nagent=lab_toy\nid=1\n")
     with pytest.raises(CommandFailed, match="is the state of another agent: toy of project lab"):
-        expect(GUEST, "renaming", MOVING.rename("toy", mounted=False))
+        ask(GUEST, "renaming", MOVING.rename("toy", mounted=False))
     assert Path(former.paths.etc).exists()
 
 
@@ -325,7 +324,7 @@ def test_an_agent_of_another_project_is_observed() -> None:
     seen = observed(MOVING)
     assert seen.namesakes.others == {"lab_toy"}
     assert seen.namesakes.state_of_other == "lab_toy"
-    expect(GUEST, "removing", lab.remove())
+    ask(GUEST, "removing", lab.remove())
     assert observed(MOVING).namesakes.others == {"lab_toy"}, "its state is still there"
 
 
@@ -355,7 +354,7 @@ def test_remove_keeps_the_state() -> None:
     apply(toy())
     paths = RUNTIME.paths
     (Path(paths.home) / "work/fact").write_text("7421")
-    expect(GUEST, "removing", RUNTIME.remove())
+    ask(GUEST, "removing", RUNTIME.remove())
     assert not observe().installed
     assert (Path(paths.home) / "work/fact").read_text() == "7421"
 
@@ -423,7 +422,7 @@ def test_a_second_one_is_told_who_holds_the_lease(tmp_path: Path) -> None:
             _, err = second.communicate(timeout=10)
         assert f"is held by process {first.pid} on" in err
         with pytest.raises(CommandFailed, match="the agent is running"):
-            expect(GUEST, "removing", RUNTIME.remove())
+            ask(GUEST, "removing", RUNTIME.remove())
 
 
 def test_one_who_only_looks_keeps_nobody_from_running(tmp_path: Path) -> None:

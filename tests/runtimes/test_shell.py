@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -10,17 +12,20 @@ from pathlib import Path
 import pytest
 
 import paddock
+from paddock.channels import records
 from paddock.runtimes import sent
 
 PACKAGE = Path(paddock.__file__).parent
+PYTHONS = [f"3.{minor}" for minor in range(8, 20)]
 FOLDER = PACKAGE / "onboard/shell"
 FILES = sorted(PACKAGE.rglob("*.sh"))
-LIBRARIES = [path for path in FILES if "# Library: " in path.read_text()]
+# The text of a library may also be within a script: then bundles of earlier versions have the same script.
+LIBRARIES = [path for path in FILES if path.read_text().startswith("# Library: ")]
 SCRIPTS = [path for path in FILES if path not in LIBRARIES]
 
 
 def name_of(path: Path) -> str:
-    return str(path.relative_to(FOLDER)) if path.is_relative_to(FOLDER) else path.name
+    return path.name
 
 
 def header(path: Path) -> list[str]:
@@ -64,7 +69,7 @@ def test_a_library_that_does_not_exist_is_an_error(folder: Path) -> None:
 
 
 def test_an_argv_is_one_text_and_the_arguments() -> None:
-    assert sent.script("code/packages.sh", ["a b"]) == ["sh", "-c", sent.text("code/packages.sh"), "paddock", "a b"]
+    assert sent.script("packages.sh", ["a b"]) == ["sh", "-c", sent.text("packages.sh"), "paddock", "a b"]
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=name_of)
@@ -85,12 +90,21 @@ def test_a_library_names_the_variables_that_it_expects(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in SCRIPTS if path.is_relative_to(FOLDER)], ids=name_of)
-def test_a_script_that_reports_ends_its_report(path: Path) -> None:
-    text = sent.text(name_of(path))
-    assert not re.search(r"^\s*\. \.", text, re.MULTILINE), "a library would be read from the machine's disk"
-    reports = "# Output: a report" in text
-    assert reports == ("exec 3>&1 1>&2" in text)
-    assert reports == text.endswith("\nreport end ok\n")
+def test_a_script_sources_nothing_from_the_disk_of_a_machine(path: Path) -> None:
+    assert not re.search(r"^\s*\. \.", sent.text(name_of(path)), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("versions", "found"), [(["1.0", *PYTHONS], 1), (["1.0"], 0)], ids=["found", "none"])
+def test_the_search_for_python_ends_its_report(versions: list[str], found: int) -> None:
+    environment = {"PATH": os.environ["PATH"], "THROWAWAY": "yes"}  # nothing is installed
+    argv = sent.script("packages.sh", ["python", *versions])
+    printed = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True).stdout
+    told = records(f"a login shell's greeting\n{printed}")
+    assert [name for name, _ in told] == ["python"] * found
+    for _, value in told:
+        path, version, architecture, _ = value.split(" ")
+        assert Path(path).is_file()
+        assert (version in versions, architecture) == (True, os.uname().machine)
 
 
 def test_every_library_is_used() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from paddock.base.process import CommandFailed
 from paddock.base.secret import Secret
-from paddock.channels import expect, records
 from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import ask
 from paddock.file.agent_id import AgentId
 from paddock.file.secrets.sources import Source
 from paddock.kinds.service import ServiceSpec
@@ -58,11 +58,11 @@ class Lab:
         bundle = RUNTIME.bundle(workload, None, mounted=False)
         settings = bundle.files["bundle.env"].content.replace('OWNER=""', f'OWNER="{self.owner}"')
         bundle = Bundle({**bundle.files, "bundle.env": BundleFile(settings)})
-        archive = bundle.archive({}, {name: Secret(value) for name, value in secret_files.items()})
-        return expect(LocalGuest(), "applying", RUNTIME.apply(bundle.id), stdin=archive)
+        sent = bundle.sent({}, {name: Secret(value) for name, value in secret_files.items()})
+        return "".join(f"{line}\n" for line in ask(LocalGuest(), "applying", RUNTIME.apply(sent), into=list[str]))
 
     def observe(self) -> AgentSeen:
-        return AgentSeen.from_records(records(expect(LocalGuest(), "observing", RUNTIME.observe(()))))
+        return ask(LocalGuest(), "observing", RUNTIME.observe(()), into=AgentSeen)
 
     def agent(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script as the agent, in its home."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from paddock.onboard.standin import UNKNOWN
+from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import begun, started
+from paddock.onboard.standin import UNKNOWN, StandIn
 from paddock.onboard.vacant import ports
-from paddock.runtimes.sent import program
 from paddock.verbs import drill
 
 FACT = "the gate code is 7421"
@@ -63,14 +62,10 @@ def test_a_model_may_change_the_form_of_a_fact(answer: str, by_a_model: bool, by
 @contextmanager
 def serving() -> Iterator[str]:
     port = ports(1)[0]
-    command = [sys.executable, "-I", "-c", program("paddock.onboard.standin"), str(port)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        assert running.stdin
-        assert running.stdout
-        assert running.stdout.readline() == b"ready\n"
+    with LocalGuest().piped(started()) as pipes:
+        assert begun(pipes, StandIn(port)).said == ["ready"]
         yield f"http://127.0.0.1:{port}/v1"
-        running.stdin.close()
-        assert running.wait(timeout=10) == 0, "it ends with its standard input"
+        assert pipes.end().ok, "it ends with its standard input"
 
 
 def said(url: str, *messages: tuple[str, str], stream: bool = False) -> str:

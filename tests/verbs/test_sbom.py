@@ -16,17 +16,12 @@ from levels import slow_proof
 from paddock.base.errors import PaddockError
 from paddock.kinds.hermes.recipe import Hermes
 from paddock.kinds.hermes.spec import HermesSpec
+from paddock.onboard.code.packages import InventorySeen
 from paddock.verbs import sbom
 
-# Like pvebox's answers of a machine: a report of onboard/shell/agent/report.sh.
-BEGIN: Final = "\0report=1\0"
 PURL: Final = re.compile(
     r"pkg:(pypi|npm|deb|rpm)(/[a-z0-9._-]+)?/[A-Za-z0-9._%-]+@[A-Za-z0-9._%:~-]+(\?[A-Za-z0-9._%&=-]+)?"
 )
-
-
-def report(*records: tuple[str, str]) -> str:
-    return BEGIN + "".join(f"{name}={value}\0" for name, value in (*records, ("end", "ok")))
 
 
 def hermes(**more: Any) -> dict[str, Any]:
@@ -37,9 +32,7 @@ def hermes(**more: Any) -> dict[str, Any]:
 
 
 def of_machine(*packages: str, system: str = "debian 12") -> dict[str, Any]:
-    lines = [("package", each) for each in packages]
-    found = sbom.inventory_of(report(("from", "template"), ("system", system), *lines))
-    return sbom._of_machine(found)
+    return sbom._of_machine(sbom.inventory_of(InventorySeen(True, system, [*packages])))
 
 
 def packages_of(bill: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -77,6 +70,7 @@ HOSTILE: Final = (
     "dpkg ../../etc 5.2",
     'dpkg bash","version":"1',
     "dpkg bash ?distro=other",
+    "dpkg bash 5.2\udcff",  # a byte that is no text
     f"dpkg {'b' * 300} 5.2",
     f"dpkg bash {'5' * 300}",
     "npm bash 5.2",
@@ -89,6 +83,7 @@ def test_a_hostile_line_of_a_machine_is_an_error_that_is_safe_to_print(line: str
     with pytest.raises(PaddockError, match="unexpected line") as caught:
         of_machine("dpkg bash 5.2", line)
     assert caught.value.message.isprintable()
+    assert caught.value.message.encode()
     assert len(caught.value.message) < 200
 
 

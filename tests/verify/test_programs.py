@@ -9,18 +9,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from paddock.base.process import Result
+from paddock.channels.onboard import answer_of, framed, framed_payload, program_for, started
+from paddock.onboard.agent import Agent as Deployed
 from paddock.onboard.facts import beside as inside
+from paddock.onboard.facts.main import Look
+from paddock.onboard.systemd.look import Inspect
 from paddock.runtimes.sent import on_demand
 from paddock.verify.look import INSIDE as MODULE
-from paddock.verify.look import machine_program
 
 INSIDE = on_demand(MODULE)
 PYTHON = [sys.executable, "-I", "-S", "-c"]
@@ -95,14 +100,46 @@ def answers(questions: list[dict[str, Any]]) -> list[Any]:
     return [each["found"] for each in json.loads(done.stdout)["answers"]]
 
 
-def machine_facts(agent: Agent, folder: Path, **more: Any) -> dict[str, Any] | None:
-    """Return the facts that the program on the machine prints. Its supervisor reports one active process."""
-    report = "process.main=active 1 0 1000"
+# In place of the module that reports processes: it runs a program, which prints them.
+SUPERVISOR = """
+from paddock.onboard.agent import Agent
+from paddock.onboard.program.frozen import frozen
+
+@frozen
+class Inspect:
+    agent: Agent
+    engine: str
+    container: str
+
+def inspected(asked):
+    import json
+    import subprocess
+
+    printed = subprocess.run(json.loads(asked.container), stdout=subprocess.PIPE, check=True).stdout
+    return {"processes": {"main": json.loads(printed)}, "dropped": []}
+
+
+def units(agent):
+    raise AssertionError("these tests observe nothing")
+"""
+
+
+def process(state: str, pid: int = 0) -> str:
+    """Return a process as a supervisor in place of systemd prints it."""
+    return json.dumps({"state": state, "pid": pid, "restarts": 0, "since": 1000.0})
+
+
+def machine_facts(
+    agent: Agent, folder: Path, *, supervisor: Sequence[str] | None = None, **more: Any
+) -> dict[str, Any] | None:
+    """Return the facts that the program on the machine answers with. One process is active, or a supervisor prints it.
+
+    Without that, the agent was started in a terminal.
+    """
     question = {
         "all": False,
         "only_running": False,
         "health": None,
-        "supervisor": ["printf", "%s", report],
         "processes": ["main"],
         "lease_file": f"{folder}/lease",
         "holder_file": f"{folder}/holder",
@@ -112,10 +149,18 @@ def machine_facts(agent: Agent, folder: Path, **more: Any) -> dict[str, Any] | N
         "inside": {"argv": PYTHON, "program": INSIDE, "load": [], "questions": [agent.request("/health")]},
         **more,
     }
-    done = subprocess.run(
-        [*PYTHON, machine_program()], input=json.dumps(question).encode(), capture_output=True, check=True
-    )
-    return dict(json.loads(done.stdout)) if done.stdout else None
+    (folder / "running").write_text("main 1 0 1000\n")
+    deployed = Deployed("", "home_bee", (), str(folder), str(folder), str(folder), str(folder))
+    look = Look(Inspect(deployed, "", json.dumps(supervisor)), question)
+    modules = program_for(Look.__module__)
+    if supervisor:
+        data = zlib.compress(json.dumps({Inspect.__module__: SUPERVISOR}).encode())
+        modules += b"M %d\n%s" % (len(data), data)
+    asked = modules + framed(look) + framed_payload(b"")
+    done = subprocess.run(started(sys.executable), input=asked, capture_output=True, check=True)
+    answer = answer_of(Result((), done.returncode, done.stdout.decode(), done.stderr.decode(), 0), "here")
+    assert answer.result.ok, answer.result.err
+    return cast("dict[str, Any] | None", answer.value)
 
 
 def awaited(agent: Agent, patience: float) -> dict[str, Any]:
@@ -219,7 +264,7 @@ def test_an_agent_that_has_failed_is_not_waited_for(tmp_path: Path) -> None:
     asked = Agent()
     asked.server_close()
     start = time.monotonic()
-    failed = ["printf", "%s", "process.main=failed 0 0 1000"]
+    failed = ["echo", process("failed")]
     found = machine_facts(asked, tmp_path, health=awaited(asked, 60), supervisor=failed)
     assert found
     assert "Connection refused" in found["health"]["refused"]
@@ -227,7 +272,7 @@ def test_an_agent_that_has_failed_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_does_not_run_is_not_asked(agent: Agent, tmp_path: Path) -> None:
-    stopped = ["printf", "%s", "process.main=inactive 0 0 1000"]
+    stopped = ["echo", process("inactive")]
     assert machine_facts(agent, tmp_path, only_running=True, supervisor=stopped) is None
     assert machine_facts(agent, tmp_path, only_running=True) is not None
     assert agent.asked == ["/health"]
@@ -236,7 +281,7 @@ def test_an_agent_that_does_not_run_is_not_asked(agent: Agent, tmp_path: Path) -
 def test_a_program_beside_the_agent_that_ignores_questions_is_ended_with_the_look(agent: Agent, tmp_path: Path) -> None:
     mark = tmp_path / "survived"
     asleep = f"import time; time.sleep(3); open({str(mark)!r}, 'w')"
-    stopped = ["printf", "%s", "process.main=inactive 0 0 1000"]
+    stopped = ["echo", process("inactive")]
     beside = {"argv": PYTHON, "program": asleep, "load": [], "questions": []}
     assert machine_facts(agent, tmp_path, only_running=True, supervisor=stopped, inside=beside) is None
     time.sleep(4)
@@ -247,7 +292,7 @@ def test_a_program_that_came_before_the_container_ran_is_started_again(agent: Ag
     refused = tmp_path / "refused"
     refuse = f'test -e {refused} || {{ echo "the container is not running" >&2; touch {refused}; exit 1; }}; exec "$@"'
     beside = {"argv": ["sh", "-c", refuse, "sh", *PYTHON], "program": INSIDE, "load": [], "questions": []}
-    later = ["sh", "-c", f"until test -e {refused}; do :; done; sleep 0.2; printf %s 'process.main=active 1 0 1000'"]
+    later = ["sh", "-c", f"until test -e {refused}; do :; done; sleep 0.2; echo '{process('active', 1)}'"]
     found = machine_facts(agent, tmp_path, inside=beside, supervisor=later)
     assert found
     assert "answers" in found["inside"]["found"]
@@ -264,7 +309,7 @@ def test_a_program_that_keeps_its_output_open_does_not_delay_a_look_that_is_give
     agent: Agent, tmp_path: Path
 ) -> None:
     escaped = "import os, time\nif os.fork():\n    time.sleep(60)\nos.setsid()\ntime.sleep(20)"
-    stopped = ["sh", "-c", "sleep 1; printf %s 'process.main=inactive 0 0 1000'"]
+    stopped = ["sh", "-c", f"sleep 1; echo '{process('inactive')}'"]
     beside = {"argv": PYTHON, "program": escaped, "load": [], "questions": []}
     start = time.monotonic()
     assert machine_facts(agent, tmp_path, only_running=True, supervisor=stopped, inside=beside) is None

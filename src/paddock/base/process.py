@@ -117,6 +117,11 @@ def overheard(listener: Callable[[str], None]) -> Iterator[None]:
         _listener.reset(before)
 
 
+def is_overheard() -> bool:
+    """Whether a listener gets what programs print."""
+    return _listener.get() is not None
+
+
 def tell(line: str) -> None:
     """Pass a line to the listener, if there is one."""
     listener = _listener.get()

@@ -80,12 +80,15 @@ class SshGuest:
     key: Path | None = None
     host_keys: tuple[str, ...] = ()
     jump: str | None = None
-    control: Path | None = None  # of a connection that `run` uses; if it has ended, ssh connects as usual
+    control: Path | None = None  # of a connection that programs use; if it has ended, ssh connects as usual
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
-        through = ["-S", str(self.control)] if self.control else []
-        command = [*self._ssh, *through, self.address, "--", shlex.join(argv)]
+        command = [*self._ssh, *self._through, self.address, "--", shlex.join(argv)]
         return self._reached(process.run(command, stdin=stdin, deadline=deadline))
+
+    @property
+    def _through(self) -> list[str]:
+        return ["-S", str(self.control)] if self.control else []
 
     def sharing(self, control: Path, argv: Sequence[str]) -> list[str]:
         """Return the command that opens a connection for other commands, for as long as a program runs."""
@@ -112,7 +115,7 @@ class SshGuest:
     @contextmanager
     def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
         # In another session, because Ctrl-C may not be meant for this connection.
-        command = [*self._ssh, self.address, "--", shlex.join(argv)]
+        command = [*self._ssh, *self._through, self.address, "--", shlex.join(argv)]
         with process.piped(command, own_session=True) as pipes:
             yield replace(pipes, end=lambda: self._reached(pipes.end()))
 

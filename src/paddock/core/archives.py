@@ -19,17 +19,18 @@ from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed
 from paddock.base.text import one_line
 from paddock.channels import Guest
+from paddock.channels.onboard import begun, started, streaming
 from paddock.core import converge
 from paddock.core.deployment import Deployment
 from paddock.core.observe import Observation, expect_own_id, observe, reach
 from paddock.core.perform import carry_out
 from paddock.core.resolve import Located, locate
 from paddock.core.streams import about, sender
+from paddock.onboard.state.claim import HoldLease
 from paddock.onboard.stream.layout import matcher
 from paddock.places.contract import Archive, Archives, PlaceSeen
 from paddock.plan import verbs as plans
 from paddock.plan.step import Plan, Step
-from paddock.runtimes import machine
 
 
 @frozen
@@ -70,8 +71,7 @@ class ArchivesOf:
         try:
             converge.converge(agent, lambda seen: self._plan_read(agent, archive, seen))
             reader = self._reader(agent)
-            with reader.piped(sender(agent, archive.about, examine=True)) as pipes:
-                pipes.sink.close()
+            with streaming(reader, sender(agent, archive.about, examine=True)) as pipes:
                 yield pipes.source
                 result = pipes.end()
                 if not result.ok:
@@ -215,9 +215,10 @@ def _unused(agent: Located, seen: Observation) -> Iterator[None]:
         yield
         return
     guest = reach(agent, seen)
-    with guest.piped(machine.hold_lease(agent.paths)) as pipes:
-        if pipes.source.readline() != b"held\n":
-            raise CommandFailed(f"making sure that nobody writes to the state of {agent.name}", pipes.end())
+    with guest.piped(started()) as pipes:
+        held = begun(pipes, HoldLease(agent.paths.state))
+        if held.said != ["held"]:
+            raise CommandFailed(f"making sure that nobody writes to the state of {agent.name}", held.result)
         yield
         if not pipes.end().ok:
             raise PaddockError(f"the connection to {guest.name} was lost, so the agent may have been started meanwhile")
@@ -234,10 +235,11 @@ def _texts(agent: Located, seen: Observation) -> dict[str, str]:
 
 
 def _read_texts(agent: Located, guest: Guest, patterns: Sequence[str]) -> dict[str, str]:
-    with guest.piped(sender(agent, about(agent, None), only=patterns)) as pipes:
-        pipes.sink.close()
-        with Verified(pipes.source, matcher(list(patterns)), lambda count: None) as stream:
-            while stream.read(1 << 20):
-                pass
-            stream.manifest()
-            return stream.texts()
+    with (
+        streaming(guest, sender(agent, about(agent, None), only=patterns)) as pipes,
+        Verified(pipes.source, matcher(list(patterns)), lambda count: None) as stream,
+    ):
+        while stream.read(1 << 20):
+            pass
+        stream.manifest()
+        return stream.texts()

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from paddock.base import bounded
-from paddock.base.errors import BadInput, PaddockError
-from paddock.channels import Guest, expect
+from paddock.base.errors import BadInput
+from paddock.channels import Guest, onboard
 from paddock.core.deployment import Deployment
 from paddock.core.observe import expect_own_id, expect_running, observe, reach
 from paddock.core.resolve import locate
 from paddock.kinds.workload import Answer, Command, Health, OpenPort, Page, Probe, Verdict, judged
+from paddock.onboard.request import AskAgent
 from paddock.runtimes.contract import Runtime
-from paddock.runtimes.sent import program
 
 _CONNECT_SECONDS: Final = 3
 _COMMAND_SECONDS: Final = 30
@@ -84,17 +82,8 @@ def _verdict(probe: Probe, reply: Mapping[str, Any]) -> Verdict:
 
 
 def _reply(guest: Guest, question: Mapping[str, Any], seconds: float, patience: float) -> dict[str, Any]:
-    printed = expect(
-        guest,
-        "asking the agent",
-        ["python3", "-I", "-c", program("paddock.onboard.request")],
-        stdin=json.dumps({**question, "patience": patience}).encode(),
-        deadline=seconds + patience + 20,
-    )
-    try:
-        return dict(bounded.parsed(printed))
-    except (ValueError, TypeError):
-        raise PaddockError(f"the request on {guest.name} printed no answer: {printed[:200]!r}") from None
+    asked = AskAgent({**question, "patience": patience})
+    return onboard.ask(guest, "asking the agent", asked, deadline=seconds + patience + 20, into=dict[str, Any])
 
 
 def expect_words(prompt: str) -> None:

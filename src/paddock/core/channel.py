@@ -16,10 +16,11 @@ from paddock.base.errors import PaddockError
 from paddock.base.process import Pipes
 from paddock.base.text import one_line
 from paddock.channels import Guest, Unreachable
+from paddock.channels.onboard import framed_chunk, send, started, told
 from paddock.core.ask import keys
 from paddock.kinds.workload import Answer, Request
+from paddock.onboard.relay import Relay
 from paddock.runtimes.contract import Runtime
-from paddock.runtimes.sent import program
 
 _LONGEST_LINE: Final = 16 << 20  # bytes that the relay prints for the longest line or body
 _LONGEST_ANSWER: Final = 256 << 20  # bytes of all parts; those that nobody has read yet are kept
@@ -62,7 +63,7 @@ class Channel:
                 parts.put(None)
         question = {**asdict(request), "id": number, "stream": stream, **self._keys}
         with suppress(OSError):  # the listening thread notices it too
-            self._pipes.sink.write(json.dumps(question).encode() + b"\n")
+            self._pipes.sink.write(framed_chunk(json.dumps(question).encode()))
             self._pipes.sink.flush()
         return parts
 
@@ -78,7 +79,7 @@ class Channel:
     def _listen(self) -> None:
         with suppress(OSError, ValueError, LookupError, TypeError, RecursionError):  # closed, or not from the relay
             while line := self._pipes.source.readline(_LONGEST_LINE):
-                part = bounded.parsed(line)
+                part = told(line)
                 number = part["id"]
                 with self._lock:
                     parts = self._open.get(number)
@@ -99,5 +100,6 @@ class Channel:
 @contextmanager
 def channel(guest: Guest, runtime: Runtime) -> Iterator[Channel]:
     """Open a channel to the API of an agent. Its key is read on the machine and stays there."""
-    with guest.piped(["python3", "-I", "-c", program("paddock.onboard.relay")]) as pipes:
+    with guest.piped(started()) as pipes:
+        send(pipes, Relay())
         yield Channel(pipes, runtime, guest.name)

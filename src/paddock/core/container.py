@@ -10,10 +10,12 @@ from paddock.base.errors import PaddockError, WorldChanged
 from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed
 from paddock.base.text import lines
-from paddock.channels import Guest, expect, records
-from paddock.file.agent_id import AgentId
+from paddock.channels import Guest, expect
+from paddock.channels.onboard import ask
 from paddock.kinds.code import CodeTree
-from paddock.kinds.workload import Paths, Workload
+from paddock.kinds.workload import Workload
+from paddock.onboard.code.packages import FinishTemplate
+from paddock.onboard.engine.images import NameImage
 from paddock.plan.container import Image
 from paddock.runtimes import machine
 from paddock.runtimes.code import tree as codetree
@@ -52,14 +54,10 @@ def pull_image(guest: Guest, container: AgentContainer) -> Pulled:
     """Pull the image, also if the engine has one of that name. The container and its image stay."""
     name = container.image.name
     try:
-        told = dict(records(expect(guest, f"pulling {name}", container.pull(), deadline=3600)))
+        return ask(guest, f"pulling {name}", container.pull(), deadline=3600, into=Pulled)
     except CommandFailed as error:
         hint = "where the image is, run `docker save IMAGE > FILE`, and set container: {archive: FILE}"
         raise PaddockError(error.message, hint=hint) from None
-    after = Image.from_record(told["after"])
-    if after is None:
-        raise PaddockError(f"{container.engine.program} does not have {name} after it was pulled")
-    return Pulled(Image.from_record(told.get("before", "")), after)
 
 
 def get_image(guest: Guest, container: AgentContainer) -> None:
@@ -74,13 +72,10 @@ def get_image(guest: Guest, container: AgentContainer) -> None:
         pull_image(guest, container)
         return
     try:
+        known = lines(expect(guest, "listing the images", [engine, "images", "--format", "{{.Repository}}:{{.Tag}}"]))
         printed = expect(guest, f"loading {image.archive}", image.load, stdin=image.archive, deadline=3600)
-        told = records(printed)
-        loaded, brought = dict(told)["id"], [value for name, value in told if name == "brought"]
         # A partly loaded image gets no name, so the next run loads it again.
-        expect(guest, "tagging the image", [engine, "tag", loaded, image.name])
-        if brought:  # a name from the archive would keep the image when no agent uses it any more
-            expect(guest, "tagging the image", [engine, "image", "rm", *brought])
+        ask(guest, "tagging the image", NameImage(engine, _loaded(printed), image.name, tuple(known)))
     except CommandFailed as error:
         raise PaddockError(error.message, hint="run `docker save IMAGE > FILE` again") from None
 
@@ -93,7 +88,7 @@ def usable_image(guest: Guest, container: AgentContainer, tree: CodeTree | None)
     if tree is None:
         return container.image.name
     what = f"looking for Python in {container.image.name}"
-    return dict(records(expect(guest, what, container.base(tree.pythons), deadline=900)))["image"]
+    return ask(guest, what, container.base(tree.pythons), deadline=1000, into=str)
 
 
 def try_image(guest: Guest, container: AgentContainer, image: str, workload: Workload) -> None:
@@ -113,10 +108,10 @@ def try_image(guest: Guest, container: AgentContainer, image: str, workload: Wor
         ) from None
 
 
-def remove_container(guest: Guest, engine: str, agent: AgentId, formers: Sequence[AgentId], paths: Paths) -> None:
-    """Remove the container of an agent from an engine that the agent no longer uses."""
-    argv = machine.remove_left_container(agent, formers, engine, paths)
-    expect(guest, f"removing the container of {agent.name}", argv, deadline=120)
+def _loaded(printed: str) -> tuple[str, ...]:
+    """Return what an engine has loaded: names, or an id. `import` prints the id alone."""
+    named = [line.partition(": ")[2].strip() for line in lines(printed) if line.startswith("Loaded image")]
+    return tuple(named or lines(printed)[-1:])
 
 
 @frozen
@@ -143,9 +138,7 @@ class TemplateContents:
             install_packages(guest, self.packages)
         if self.tree:
             codetree.install(guest, self.tree, store)
-        if programs:
-            expect(guest, "checking the template", machine.require_programs(programs))
-        return expect(guest, "finishing the template", machine.finish_template())
+        return ask(guest, "finishing the template", FinishTemplate(tuple(programs)), deadline=300, into=str)
 
 
 def install_packages(guest: Guest, packages: Sequence[str]) -> None:

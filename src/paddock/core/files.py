@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.base.errors import NeedsPerson, PaddockError
 from paddock.base.text import one_line
-from paddock.channels import Guest, expect, records
+from paddock.channels import Guest
+from paddock.channels.onboard import ask
 from paddock.file.models.whole import AgentSpec
+from paddock.onboard.places import MountSeen, ReportMounts, ReportStrays
 from paddock.plan.step import Refusal
-from paddock.runtimes import machine
 
 if TYPE_CHECKING:
     from paddock.core.resolve import Located
@@ -31,9 +32,9 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
     agent's ids as they are on the host.
     """
     paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
-    argv = machine.report_mounts(agent.user.uid, agent.user.gid or agent.user.uid, list(paths))
-    for _, record in records(expect(guest, "checking the mounts", argv)):
-        kind, found, tried, writable, path = record.split(" ", 4)
+    report = ReportMounts(agent.user.uid, agent.user.gid or agent.user.uid, tuple(paths))
+    for found in ask(guest, "checking the mounts", report, into=list[MountSeen]):
+        kind, path = found.kind, found.path
         mount = paths[path]
         if kind == "missing":
             yield f"there is no directory {path} on {guest.name}", f"create it: mkdir {path}"
@@ -47,14 +48,15 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
                 f"{mount.host} is in the configuration of {guest.name}, but is not mounted at {path} there",
                 "restart the machine, and look at its console on the node",
             )
-        elif not mount.read_only and writable == "no" and kind == "disk":
+        elif not mount.read_only and not found.writable and kind == "disk":
             yield (
                 f"{mount.host} is a mount point, which the agent cannot own",
                 "choose a directory below it under mounts:",
             )
-        elif not mount.read_only and writable == "no":
+        elif not mount.read_only and not found.writable:
             yield (
-                f"{agent.user.name} (uid {tried}) may not write to {path} on {guest.name}, which uid {found} owns",
+                f"{agent.user.name} (uid {found.tried}) may not write to {path} on {guest.name},"
+                f" which uid {found.owner} owns",
                 f"on the host: chown {owner} {shlex.quote(mount.host)}",
             )
 
@@ -101,7 +103,6 @@ class RootDisk:
 def look(agent: Located, guest: Guest) -> list[str]:
     """Return paths on the machine's root disk that may hold files of the agent."""
     traces, user = agent.recipe.traces(agent.spec), agent.spec.user
-    argv = machine.report_strays(user, traces.directories, traces.names)
-    told = records(expect(guest, "looking for files of the agent", argv, deadline=_SECONDS))
-    paths = dict.fromkeys(path for name, path in told if name == "stray")
+    report = ReportStrays(user.name, user.uid, tuple(traces.directories), tuple(traces.names))
+    paths = ask(guest, "looking for files of the agent", report, deadline=_SECONDS, into=list[str])
     return [path for path in paths if not any(path.startswith(f"{other}/") for other in paths)]

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar, assert_never
+from typing import Any, Final, TypeVar, assert_never
 
 from paddock.base import clock
 from paddock.base.clock import Wait
 from paddock.base.errors import PaddockError, WorldChanged
+from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed, overheard
 from paddock.base.secret import mask
 from paddock.base.text import lines, one_line
-from paddock.channels import Guest, Unreachable, expect, records
+from paddock.channels import Guest, Unreachable, expect
+from paddock.channels.onboard import NoPython, Request, ask
 from paddock.core import files as mounts
 from paddock.core import streams, version
 from paddock.core.container import (
     get_image,
     install_packages,
     pull_image,
-    remove_container,
     start_engine,
     try_image,
     usable_image,
@@ -37,16 +38,19 @@ from paddock.core.verify import (
     verify_when_healthy,
     verify_when_settled,
 )
+from paddock.onboard.configure import Sent
+from paddock.onboard.engine.create import LeaveEngine
+from paddock.onboard.facts.main import ObserveAndLook
+from paddock.onboard.observe import Observe
+from paddock.onboard.program import refusal
+from paddock.onboard.state.claim import ClaimState, DeleteState
+from paddock.onboard.systemd.account import CloseAccount
 from paddock.plan import actions
 from paddock.plan.actions import AgentAction
 from paddock.plan.agent import AgentSeen, Ends
-from paddock.runtimes import machine
 from paddock.runtimes.code import tree as codetree
-from paddock.runtimes.contract import FORMER, UNSAVED
-from paddock.runtimes.engine import UNSEEN
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.verify.line import as_text
-from paddock.verify.look import facts, machine_program
 
 _STOPPED_LOOKS: Final = 2  # after which a container that should run is taken for failed
 _PACKAGES_SECONDS: Final = 900  # for the packages of a container, which come from the distribution's mirrors
@@ -62,6 +66,7 @@ _LONG: Final = (
 )
 _LOG_LINES: Final = 8
 _BACK_SECONDS: Final = 20.0  # that an agent gets to be healthy with its configuration from before
+_INSTALLER: Final = ("sh", "-c", "command -v apt-get || command -v dnf")
 _More = TypeVar("_More")
 
 
@@ -107,12 +112,13 @@ class OnMachine:
                     pulled = pull_image(reach(), agent.runtime.container)
                     what = "is now" if pulled.changed else "did not change, it is"
                     agent.reporter.say(f"{image} {what} {pulled.after.shown}")
-            case actions.CreateContainer(bundle_id, replaces):
-                _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
+            case actions.CreateContainer(_, replaces):
+                _create_container(_resolved(agent), reach(), replaces=replaces)
             case actions.RemoveContainer(engine):
-                remove_container(reach(), engine, agent.id, agent.runtime.formers, agent.paths)
-            case actions.ApplyBundle(bundle_id):
-                _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
+                leave = LeaveEngine(agent.runtime.deployed, engine)
+                ask(reach(), f"removing the container of {agent.name}", leave, deadline=120)
+            case actions.ApplyBundle():
+                _apply(_resolved(agent), reach(), agent.runtime.apply)
             case actions.GoBack(bundle_id):
                 self._go_back(agent, reach(), bundle_id)
             case actions.AwaitPackages():
@@ -129,11 +135,10 @@ class OnMachine:
                 made_for_it = not agent.place.traits.keeps_machine
                 mounts.check(reach(), agent.spec, seen.machine.owner, made_for_it=made_for_it)
             case actions.DeleteState():
-                argv = machine.delete_state(agent.id, agent.paths)
-                expect(reach(), f"deleting the state of {agent.name}", argv, deadline=300)
+                ask(reach(), f"deleting the state of {agent.name}", DeleteState(agent.runtime.deployed), deadline=3600)
             case actions.RenameAgent(former):
-                argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
-                expect(reach(), f"giving {former} the id {agent.id}", argv, deadline=300)
+                renamed = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
+                ask(reach(), f"giving {former} the id {agent.id}", renamed, deadline=300)
             case actions.ExpectNewState(size):
                 streams.expect_new(agent, reach(), size)
             case actions.RetireOrigin():
@@ -144,7 +149,7 @@ class OnMachine:
                 if agent.stand_in:
                     agent.stand_in.start(reach())
             case actions.CloseAccount():
-                expect(reach(), "closing the agent's account to logins", machine.close_account(agent.paths))
+                ask(reach(), "closing the agent's account to logins", CloseAccount(agent.runtime.deployed))
             case actions.StopAgent():
                 streams.stop(agent, reach())
             case actions.CheckDestination():
@@ -152,7 +157,7 @@ class OnMachine:
             case actions.SaveState():
                 version.save_state(agent, reach(), action, seen.agent)
             case actions.StartAgent():
-                expect(reach(), f"starting {agent.name}", agent.runtime.start(), deadline=180)
+                ask(reach(), f"starting {agent.name}", agent.runtime.start(), deadline=180)
                 guest = reach()
                 self._await_health(agent, guest, partial(expect_health, agent, guest))
             case actions.SwapState():
@@ -164,7 +169,7 @@ class OnMachine:
                 if agent.rollback:
                     version.record(agent, reach(), "ended")
             case actions.RemoveAgent():
-                expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
+                ask(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
             case _:
                 assert_never(action)
 
@@ -195,8 +200,8 @@ class OnMachine:
         The file says nothing about that configuration any more, so an agent that runs and does not answer may be
         healthy: it may listen elsewhere.
         """
-        argv = _knowing_the_version(agent, agent.runtime.back())
-        expect(guest, f"bringing the configuration of {agent.name} back", argv, deadline=180)
+        back = agent.runtime.back(agent.distribution)
+        ask(guest, f"bringing the configuration of {agent.name} back", back, deadline=180)
         wait = Wait(min(_BACK_SECONDS, agent.spec.verify.timeout))
         while isinstance(expect_health(agent, guest, wait.left), Unhealthy):
             found = _observed(agent, guest)
@@ -206,7 +211,7 @@ class OnMachine:
             if wait.is_over:
                 break
             clock.sleep(0.5)
-        expect(guest, "recording that the agent is verified", agent.runtime.record_verified(bundle_id))
+        ask(guest, "recording that the agent is verified", agent.runtime.record_verified(bundle_id))
 
     def _await_answer(self, agent: Resolved, guest: Guest) -> None:
         """Wait until the agent is healthy, and verify it."""
@@ -219,7 +224,7 @@ class OnMachine:
         agent.reporter.say(f"{len(report.lines)} checks, none failed")
         if agent.version:
             version.record(agent, guest, "verified")
-        expect(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
+        ask(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
 
 
 def _ended_again(agent: Located, guest: Guest, crash: Ends) -> str:
@@ -231,22 +236,33 @@ def _ended_again(agent: Located, guest: Guest, crash: Ends) -> str:
 
 
 def _observed(agent: Located, guest: Guest) -> AgentSeen:
-    return AgentSeen.from_records(records(expect(guest, "observing the agent", _observe(agent))))
+    try:
+        return ask(guest, "observing the agent", _observe(agent), deadline=90, into=AgentSeen)
+    except NoPython:
+        # No agent was here: each of them needs Python, which a package brings.
+        return AgentSeen(installer=guest.run(_INSTALLER).out.strip().rpartition("/")[2] or "none")
+
+
+@frozen
+class _Looked:
+    agent: AgentSeen
+    facts: dict[str, Any] | None
 
 
 def _looked_at(agent: Resolved, guest: Guest) -> AgentSeen:
     """Observe an agent, and read the facts for its quick checks in the same round trip."""
     if agent.runtime.foreground:
         return _observed(agent, guest)
-    argv = machine.observe_and_look(_observe(agent), agent.paths, agent.bundle.id, machine_program())
-    printed = expect(guest, "observing the agent", argv, stdin=quick_question(agent), deadline=90)
-    # The report ends with the last NUL byte: JSON has none.
-    report, end, found = printed.rpartition("\0")
-    return replace(AgentSeen.from_records(records(report + end or printed)), facts=facts(found))
+    both = ObserveAndLook(_observe(agent), agent.bundle.id, quick_question(agent))
+    try:
+        looked = ask(guest, "observing the agent", both, deadline=90, into=_Looked)
+    except NoPython:
+        return _observed(agent, guest)
+    return replace(looked.agent, facts=looked.facts)
 
 
-def _observe(agent: Located) -> Sequence[str]:
-    return _knowing_the_version(agent, agent.runtime.observe(agent.packages))
+def _observe(agent: Located) -> Observe:
+    return agent.runtime.observe(agent.packages, agent.distribution)
 
 
 def _resolved(agent: Located) -> Resolved:
@@ -301,7 +317,7 @@ def _await_packages(agent: Located, guest: Guest) -> None:
         clock.sleep(1)
 
 
-def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces: bool) -> None:
+def _create_container(agent: Resolved, guest: Guest, *, replaces: bool) -> None:
     container = agent.runtime.container
     if container is None:
         return
@@ -309,18 +325,12 @@ def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces
     if replaces:
         _try_code(agent, container.builder(guest, image), container)
     try:
-        _apply(agent, guest, container.create(bundle_id, replaces=replaces))
+        _apply(agent, guest, partial(container.create, replaces=replaces))
     except CommandFailed as failure:
-        if failure.result.code != UNSEEN:
+        if failure.result.code != refusal.BUSY:
             raise
         # The engine's data volume outlived a machine, and so did a container on it.
         raise WorldChanged("the engine already has a container of this agent") from failure
-
-
-def _knowing_the_version(agent: Located, argv: Sequence[str]) -> Sequence[str]:
-    """Return the argv of a script that compares the version of the agent's code with that of its state."""
-    package = agent.code[1].distribution.name.replace("-", "_") if agent.code else ""
-    return ["env", f"VERSION={agent.version}", f"DISTRIBUTION={package}", *argv]
 
 
 def _try_code(agent: Resolved, builder: Guest, container: AgentContainer) -> None:
@@ -337,30 +347,28 @@ def _try_code(agent: Resolved, builder: Guest, container: AgentContainer) -> Non
         ) from None
 
 
-def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
-    argv = _knowing_the_version(agent, argv)
+def _apply(agent: Resolved, guest: Guest, request: Callable[[Sent], Request]) -> None:
     # A machine that did not exist when the run was planned may have the state of a copy, which could not act yet.
-    first = argv if agent.copy_of else streams.unless_set_aside(agent, argv)
     try:
-        told = _configured(agent, guest, first)
+        told = _configured(agent, guest, request(agent.sent(whole=agent.copy_of is None)))
     except CommandFailed as failure:
-        if first is argv or failure.result.code != streams.SET_ASIDE:
+        if failure.result.code != refusal.SET_ASIDE:
             raise
-        for line in lines(streams.restoration(agent, guest, "whole")):
+        for line in streams.restoration(agent, guest, "whole"):
             agent.reporter.say(line)
-        told = _configured(agent, guest, argv)
-    for line in lines(told):
+        told = _configured(agent, guest, request(agent.sent()))
+    for line in told:
         agent.reporter.say(line)
 
 
-def _configured(agent: Resolved, guest: Guest, argv: Sequence[str]) -> str:
-    """Send the bundle and the secrets to a program on the machine, and return its output."""
+def _configured(agent: Resolved, guest: Guest, request: Request) -> list[str]:
+    """Send the bundle and the secrets to the machine, and return what a person should know."""
     try:
-        return expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
+        return ask(guest, f"configuring {agent.name}", request, deadline=180, into=list[str])
     except CommandFailed as failure:
-        if failure.result.code == UNSAVED:
+        if failure.result.code == refusal.UNSAVED:
             raise WorldChanged(f"the state of {agent.name} is one of another version") from failure
-        if failure.result.code != FORMER:
+        if failure.result.code != refusal.FORMER:
             raise
         # The machine was stopped or did not exist when the run was planned.
         raise WorldChanged(f"{agent.name} is not in project {agent.project} yet") from failure
@@ -378,7 +386,8 @@ def _check_size(guest: Guest, volume: str, path: str, size: int) -> None:
 
 def claim_state(agent: Located, guest: Guest) -> None:
     """Make existing files on the machine the agent's state."""
-    mounted = agent.place.traits.mounts_state
-    argv = machine.claim_state(agent.id, agent.spec.user, agent.paths, mounted=mounted)
-    for line in lines(expect(guest, f"claiming the state of {agent.name}", argv, deadline=600)):
+    mounted, user = agent.place.traits.mounts_state, agent.spec.user
+    required = user.create or "uid" in user.model_fields_set
+    claim = ClaimState(agent.runtime.deployed, mounted, user.name, user.uid, user.gid or user.uid, required)
+    for line in ask(guest, f"claiming the state of {agent.name}", claim, deadline=600, into=list[str]):
         agent.reporter.say(line)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from paddock.base.errors import BadInput
+from paddock.channels.connection import connections
 from paddock.core.deployment import Deployment
 from paddock.core.on_machine import OnMachine
 from paddock.file.load import Loaded
@@ -44,7 +45,8 @@ def deployments(
             found[name] = Deployment.declared(
                 name, loaded, place, reporter, OnMachine(), found[behind] if behind else None
             )
-        yield [found[name] for name in chosen]
+        with connections():
+            yield [found[name] for name in chosen]
     finally:
         for place in places.values():
             place.close()

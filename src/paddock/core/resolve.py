@@ -23,6 +23,7 @@ from paddock.file.secrets.sources import resolve as resolve_secrets
 from paddock.kinds.code import CodeTree
 from paddock.kinds.endpoints import ModelServer, Offer
 from paddock.kinds.workload import Paths, Probes, Workload
+from paddock.onboard.configure import Sent
 from paddock.places.contract import CacheWant, MachineWant
 from paddock.plan.agent import AgentWant
 from paddock.plan.container import ContainerWant
@@ -72,6 +73,11 @@ class Located(Deployment):
             return f"{found.version} from a package" if found.local else found.version
         container = self.runtime.container
         return f"{IMAGE}{container.image.name}" if container and container.brings_code else ""
+
+    @property
+    def distribution(self) -> str:
+        """The package that brings its code, as the files of packages are named; empty without one."""
+        return self.code[1].distribution.name.replace("-", "_") if self.code else ""
 
     @property
     def limits_units(self) -> bool:
@@ -133,10 +139,10 @@ class Resolved(Located):
             raise self.secrets.error
         return self.secrets
 
-    def archive(self) -> bytes:
-        """Return the bundle with its secrets, as the machine receives it."""
-        secrets = self.known_secrets
-        return self.bundle.archive(secrets.environment, secrets.files)
+    def sent(self, *, whole: bool = False) -> Sent:
+        """Return the bundle with its secrets, as the machine receives it. ``whole`` refuses the state of a copy."""
+        secrets, facts = self.known_secrets, {"version": self.version, "distribution": self.distribution}
+        return self.bundle.sent(secrets.environment, secrets.files, **facts, whole=whole)
 
     def want(self, asked: Asked = NOTHING_MORE, *, pulled: bool = False) -> AgentWant:
         """Return what planning compares with the machine. ``pulled`` says that the image was pulled already."""

@@ -7,7 +7,8 @@ from typing import Self
 
 from paddock.base.process import CommandFailed
 from paddock.channels import Guest
-from paddock.runtimes.sent import program
+from paddock.channels.onboard import begun, started
+from paddock.onboard import standin as onboard
 
 
 class StandIn:
@@ -25,10 +26,9 @@ class StandIn:
     def start(self, guest: Guest) -> None:
         """Start it on a machine, in place of one that was started before."""
         self._running.close()
-        argv = ["python3", "-I", "-c", program("paddock.onboard.standin"), str(self.port)]
-        pipes = self._running.enter_context(guest.piped(argv))
-        if pipes.source.readline() != b"ready\n":
-            raise CommandFailed(f"starting a stand-in for the model on {guest.name}", pipes.end())
+        answer = begun(self._running.enter_context(guest.piped(started())), onboard.StandIn(self.port))
+        if answer.said != ["ready"]:
+            raise CommandFailed(f"starting a stand-in for the model on {guest.name}", answer.result)
 
     def __enter__(self) -> Self:
         return self

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO, Final
+from dataclasses import replace
+from typing import IO, Any, Final
 
 from paddock.backups.contract import Backup, Destination
 from paddock.backups.verified import UNLIMITED, Incomplete, Verified
-from paddock.base import bounded, clock
+from paddock.base import clock
 from paddock.base.errors import Refused
-from paddock.base.process import CommandFailed, Pipes
+from paddock.base.process import CommandFailed, Pipes, Result
 from paddock.base.text import one_line
-from paddock.channels import Guest, expect
+from paddock.channels import Guest
+from paddock.channels.onboard import answer_of, ask, framed_chunk, framed_payload, started, streaming, tried
+from paddock.channels.onboard import send as send_request
 from paddock.core.deployment import SPARE
 from paddock.core.resolve import Located
+from paddock.onboard.state.claim import ClaimForRestore
 from paddock.onboard.stream.layout import announced, matcher
+from paddock.onboard.stream.restoration import ExpectNew, Receive, Restore
+from paddock.onboard.stream.send import SendState
 from paddock.plan.agent import AgentSeen
-from paddock.runtimes import machine
 from paddock.runtimes.contract import Isolation
-from paddock.runtimes.sent import program
 
 _BLOCK: Final = 1 << 20
 _MOST_SAID: Final = 8 << 20
 _MOST_LINES: Final = 20
-SET_ASIDE: Final = 79  # an exit code
 
 
 def receive_state(agent: Located, guest: Guest) -> None:
@@ -34,13 +36,10 @@ def receive_state(agent: Located, guest: Guest) -> None:
     incoming = agent.incoming
     if incoming is None:
         raise TypeError(f"{agent.name} receives nothing")
-    mounted = agent.place.traits.mounts_state
-    claim = machine.claim_for_restore(agent.id, agent.paths, mounted=mounted)
-    expect(guest, f"claiming the state of {agent.name}", claim)
+    claim = ClaimForRestore(agent.runtime.deployed, agent.place.traits.mounts_state)
+    ask(guest, f"claiming the state of {agent.name}", claim)
     user = agent.spec.user
-    order = {
-        "do": "receive",
-        "state": agent.paths.state,
+    order: dict[str, object] = {
         # An agent without an account of its own is the account that runs this.
         "owner": [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None,
         # Without a known size, the room on the machine is the limit.
@@ -53,18 +52,18 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "aside": list(incoming.aside),
     }
     progress = agent.reporter.progress(lambda: incoming.length)
-    with incoming.open() as stream, guest.piped(_argv(order)) as pipes:
-        told = _pump(stream, pipes, progress)
-        result = pipes.end()
-    if not result.ok:
-        raise CommandFailed(f"unpacking {incoming.name} on {guest.name}", result)
+    with incoming.open() as stream, guest.piped(started()) as pipes:
+        send_request(pipes, Receive(agent.paths.state, order))
+        answer = answer_of(_pumped(stream, pipes, progress), guest.name)
+    if not answer.result.ok:
+        raise CommandFailed(f"unpacking {incoming.name} on {guest.name}", answer.result)
     if incoming.origin:
-        for line in _incomplete(told()):
+        for line in _incomplete(answer.value):
             agent.reporter.say(line)
 
 
-def _pump(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> Callable[[], bytes]:
-    """Copy a stream into a program; return a function that waits for the program's output.
+def _pumped(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> Result:
+    """Copy a stream into a program; return its result with what it printed.
 
     If the program ends early, its own message says why.
     """
@@ -73,15 +72,13 @@ def _pump(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> C
     drained.start()
     with suppress(BrokenPipeError):
         while data := source.read(_BLOCK):
-            pipes.sink.write(data)
+            pipes.sink.write(framed_chunk(data))
             progress(len(data))
+        pipes.sink.write(framed_payload(b""))
         pipes.sink.flush()
-
-    def told() -> bytes:
-        drained.join()
-        return bytes(said)
-
-    return told
+    result = pipes.end()
+    drained.join()
+    return replace(result, out=said.decode(errors="replace"))
 
 
 def _drain(source: IO[bytes], said: bytearray) -> None:
@@ -90,12 +87,11 @@ def _drain(source: IO[bytes], said: bytearray) -> None:
             said += data[: _MOST_SAID - len(said)]
 
 
-def _incomplete(manifest: bytes) -> list[str]:
+def _incomplete(manifest: Any) -> list[str]:
     """Return a line for each file of a stream that was left out, or that is not a consistent copy."""
     try:
-        found = bounded.parsed(manifest)
-        lines = [f"{each['path']}: {each['why']}" for each in (*found["left_out"], *found["as_files"])]
-    except (ValueError, KeyError, TypeError):
+        lines = [f"{each['path']}: {each['why']}" for each in (*manifest["left_out"], *manifest["as_files"])]
+    except (KeyError, TypeError):
         return []
     more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
     return [one_line(f"not imported as it is: {line}", 300) for line in lines[:_MOST_LINES]] + more
@@ -103,8 +99,7 @@ def _incomplete(manifest: bytes) -> list[str]:
 
 def not_new(agent: Located, guest: Guest, size: int) -> str | None:
     """Return why nothing can be imported as the agent's state: it has files already, or no room for so many bytes."""
-    order = {"do": "expect new", "state": agent.paths.state, "size": size}
-    result = guest.run(_argv(order))
+    result = tried(guest, ExpectNew(agent.paths.state, size)).result
     return None if result.ok else one_line(result.err.strip().split("\n")[-1], 500)
 
 
@@ -121,28 +116,15 @@ def retire_origin(agent: Located) -> None:
     agent.incoming.origin.retire()
 
 
-def restoration(agent: Located, guest: Guest, what: str) -> str:
-    """Carry out one part of a restoration: settle, swap, back, finish or whole; return what it printed."""
-    order = {"do": what, "state": agent.paths.state}
-    return expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
-
-
-def unless_set_aside(agent: Located, argv: Sequence[str]) -> list[str]:
-    """Return an argv that ends with ``SET_ASIDE`` if something of the state is set aside, and is this one otherwise.
-
-    The state was that of a copy then, and is made whole first. To ask for it alone would be another connection.
-    """
-    looked = f'if [ -d "$1" ]; then exit {SET_ASIDE}; fi; shift; exec "$@"'
-    return ["sh", "-c", looked, "paddock", f"{agent.paths.state}/.paddock/set-aside", *argv]
+def restoration(agent: Located, guest: Guest, what: str) -> list[str]:
+    """Carry out one part of a restoration: settle, swap, back, finish or whole; return what a person should know."""
+    asked = Restore(agent.paths.state, what)
+    return ask(guest, f"restoring the state of {agent.name}", asked, deadline=600, into=list[str])
 
 
 def stop(agent: Located, guest: Guest) -> None:
     """Stop the agent's processes."""
-    expect(guest, f"stopping {agent.name}", agent.runtime.stop(), deadline=180)
-
-
-def _argv(order: Mapping[str, object]) -> list[str]:
-    return ["python3", "-I", "-c", program("paddock.onboard.stream.restoration"), json.dumps(order)]
+    ask(guest, f"stopping {agent.name}", agent.runtime.stop(), deadline=180)
 
 
 def about(agent: Located, seen: AgentSeen | None) -> dict[str, str | None]:
@@ -157,13 +139,13 @@ def sender(
     *,
     only: Sequence[str] | None = None,
     examine: bool = False,
-) -> list[str]:
-    """Return the argv that writes the state as a stream. ``only`` limits it to some files.
+) -> SendState:
+    """Return the request that writes the state as a stream. ``only`` limits it to some files.
 
     With ``examine`` the manifest names databases that SQLite finds damaged.
     """
     keeping = agent.recipe.keeping(agent.spec)
-    order = {
+    order: dict[str, object] = {
         "home": agent.paths.home,
         "staging": agent.paths.state,
         "rebuilt": list(keeping.rebuilt),
@@ -173,14 +155,13 @@ def sender(
         "examine": examine,
         **({"only": list(only)} if only is not None else {}),
     }
-    return ["python3", "-I", "-c", program("paddock.onboard.stream.send"), json.dumps(order)]
+    return SendState(order)
 
 
 def send(agent: Located, guest: Guest, destination: Destination, said: Mapping[str, str | None]) -> Backup:
     """Send the state of an agent to a destination, with these facts about it."""
     texts = agent.recipe.keeping(agent.spec).texts
-    with guest.piped(sender(agent, said)) as pipes:
-        pipes.sink.close()
+    with streaming(guest, sender(agent, said)) as pipes:
         progress = agent.reporter.progress(lambda: announced(pipes.said()))
         with Verified(pipes.source, matcher(list(texts)), progress) as stream:
             try:

@@ -21,6 +21,7 @@ from paddock.core.files import problems
 from paddock.core.observe import Observation, expect_own_id, observe, reach
 from paddock.core.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.kinds.workload import Command, Health, OpenPort
+from paddock.onboard.facts.main import Look
 from paddock.places.contract import PlaceSeen
 from paddock.show import journal
 from paddock.verify import confinement, egress, judge, state
@@ -86,8 +87,8 @@ def is_healthy(agent: Resolved, seen: Observation) -> bool:
     return verify_through(agent, guest, seen.place, quick=True, known=known).ok
 
 
-def quick_question(agent: Resolved) -> bytes:
-    """Return the question to an agent's machine for the facts of the quick checks."""
+def quick_question(agent: Resolved) -> Look:
+    """Return the request to an agent's machine for the facts of the quick checks."""
     subject = _subject(agent)
     return question(subject, _argvs(agent, subject), quick=True, only_running=True)
 

@@ -11,7 +11,8 @@ from paddock.backups.contract import REPLACED, UPGRADE, Backup, Destination, Not
 from paddock.base import clock
 from paddock.base.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.base.text import one_line
-from paddock.channels import Guest, Unreachable, expect
+from paddock.channels import Guest, Unreachable
+from paddock.channels.onboard import ask
 from paddock.core.deployment import Deployment, Incoming
 from paddock.core.lock import agent_lock
 from paddock.core.observe import observe, reach
@@ -19,12 +20,12 @@ from paddock.core.perform import carry_out
 from paddock.core.resolve import Located, destination_of_states, destinations_of_states, keeps_streams, locate
 from paddock.core.streams import about, send
 from paddock.file.models.whole import RuntimeName
+from paddock.onboard.state.version import RecordUpgrade
 from paddock.plan import verbs as plans
 from paddock.plan.actions import SaveState
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import ENGINES
 from paddock.plan.version import Housing, Upgrade
-from paddock.runtimes import machine
 
 _KEPT: Final = 2  # saved states of each agent in Paddock's own folder
 
@@ -92,17 +93,16 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
             "at": at,
             **({"runtime": seen.housing.runtime, "base": seen.housing.base} if seen else {}),
         }
-        record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
+        record(agent, guest, "saved", **{key: str(value) for key, value in words.items()})
     if not keeps_streams(agent):
         needed = {backup.name, *([seen.upgrade.backup] if seen and seen.upgrade else [])}
         old = [each for each in destination.backups()[:-_KEPT] if each.name not in needed]
         destination.remove(old)
 
 
-def record(agent: Located, guest: Guest, what: str, *lines: str) -> None:
+def record(agent: Located, guest: Guest, what: str, **facts: str) -> None:
     """Record in the state what became of a change of the version: saved, verified, back, on or ended."""
-    argv = machine.record_upgrade(agent.paths, what, *lines)
-    expect(guest, f"recording the version of {agent.name}", argv)
+    ask(guest, f"recording the version of {agent.name}", RecordUpgrade(agent.paths.state, what, facts))
 
 
 def brought_up(agent: Deployment, bring: Bring) -> str:
@@ -194,7 +194,7 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
     if found.upgrade is None or not found.unproven or found.upgrade.after != located.version:
         return None
     why = one_line(failure.message)
-    record(located, reach(located, seen), "back", why)
+    record(located, reach(located, seen), "back", why=why)
     return replace(found.upgrade, back=True, why=failure.message)
 
 
@@ -235,7 +235,7 @@ def begin_rollback(agent: Deployment) -> None:
         located = locate(agent)
         guest = reach(located, observe(located))
         with agent.reporter.step("rollback.begin", f"record that {agent.name} goes back"):
-            record(located, guest, "back", "")
+            record(located, guest, "back", why="")
 
 
 def as_before(agent: Deployment, last: Upgrade) -> Deployment:

@@ -1,28 +1,35 @@
-"""Make the requests that arrive on stdin, several at once, and print what the agent answers, line by line.
-
-Runs on the machine, with Python 3.7 or newer, for as long as its stdin is open. Each line of stdin is a request with an
-``id``, and each line of stdout is a part of the answer with the same ``id``; the last part has ``end``.
-"""
+"""Make requests to the agent, several at once, and pass on what it answers, line by line."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import sys
 import threading
 import urllib.parse
-from collections.abc import Iterator
-from typing import Any
 
 from paddock.onboard.loopback import MOST, ToTheAgent, request
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.refusal import Refusal
+from paddock.onboard.program.serve import say
 from paddock.onboard.request import owners, secret
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from paddock.onboard.program.serve import Payload
 
 printing = threading.Lock()
 
 
-def main() -> None:
-    for line in sys.stdin:
-        threading.Thread(target=answer, args=(json.loads(line),), daemon=True).start()
+@frozen
+class Relay:
+    """Make each request of the payload. It has an ``id``, and so have the parts of its answer; the last has ``end``."""
+
+    def perform(self, payload: Payload) -> None:
+        for asked in payload.frames():
+            threading.Thread(target=answer, args=(json.loads(asked),), daemon=True).start()
 
 
 def answer(question: dict[str, Any]) -> None:
@@ -31,7 +38,7 @@ def answer(question: dict[str, Any]) -> None:
         token = secret(question["bearer"], question["env_files"]) if question["bearer"] else None
         for part in lines(question, token) if question["stream"] else [once(question, token)]:
             tell({"id": question["id"], **part})
-    except SystemExit as error:
+    except (Refusal, SystemExit) as error:
         tell({"id": question["id"], "refused": str(error)})
     finally:
         tell({"id": question["id"], "end": True})
@@ -59,7 +66,6 @@ def lines(question: dict[str, Any], token: str | None) -> Iterator[dict[str, Any
 
 
 def tell(part: dict[str, Any]) -> None:
-    """Print one part of an answer whole, although others are printed at the same time."""
+    """Pass on one part of an answer whole, although others are passed on at the same time."""
     with printing:
-        sys.stdout.write(json.dumps(part) + "\n")
-        sys.stdout.flush()
+        say(part)

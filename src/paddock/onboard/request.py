@@ -1,24 +1,32 @@
-"""Ask the agent the question on stdin, and print the reply. Runs on the machine, with Python 3.7 or newer.
-
-An agent that does not listen yet is asked again for ``patience`` seconds: that is faster than another ssh connection.
-"""
+"""Ask the agent a question, on its machine, because it listens on loopback only."""
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import sys
 import time
-from typing import Any
 
 from paddock.onboard.loopback import connect, request
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.refusal import FAILED, Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from paddock.onboard.program.serve import Payload
 
 PAUSE = 0.02  # seconds
 
 
-def main() -> None:
-    print(json.dumps(awaited(json.load(sys.stdin))))
+@frozen
+class AskAgent:
+    """Ask the agent. One that does not listen yet is asked again for the seconds of ``patience``."""
+
+    question: dict[str, object]
+
+    def perform(self, _: Payload) -> dict[str, Any]:
+        return awaited(self.question)
 
 
 def awaited(question: dict[str, Any]) -> dict[str, Any]:
@@ -54,4 +62,4 @@ def secret(name: str, files: list[str]) -> str:
         for line in lines:
             if line.startswith(name + "="):
                 return "".join(shlex.split(line.split("=", 1)[1]))
-    raise SystemExit(f"there is no {name} on this machine: the agent is not configured")
+    raise Refusal(f"there is no {name} on this machine: the agent is not configured", FAILED)

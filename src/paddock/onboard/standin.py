@@ -1,7 +1,7 @@
-"""A stand-in for a language model, on loopback. Runs on the machine of a copy, until its standard input ends.
+"""A stand-in for a language model, on loopback.
 
 It has no memory and reads no file: each answer depends only on the text of its request. Asked for the line with a
-SHA-256, it looks for that line in what the agent has put before the question, and repeats it. The argument is the port.
+SHA-256, it looks for that line in what the agent has put before the question, and repeats it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,19 @@ import hashlib
 import json
 import os
 import re
-import sys
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.refusal import FAILED, Refusal
+from paddock.onboard.program.serve import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from paddock.onboard.program.serve import Payload
 
 MODEL = "stand-in"
 UNKNOWN = "I do not know that line."
@@ -111,13 +120,20 @@ def become_nobody() -> None:
         os.setuid(NOBODY)
 
 
-def main() -> None:
-    try:
-        server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
-    except OSError as error:
-        sys.exit(f"port {sys.argv[1]} cannot be used: {error.strerror}")
-    become_nobody()
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    print("ready", flush=True)
-    sys.stdin.buffer.read()
+@frozen
+class StandIn:
+    """Answer like a model until the input ends."""
+
+    port: int
+
+    def perform(self, payload: Payload) -> None:
+        try:
+            server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        except OSError as error:
+            raise Refusal(f"port {self.port} cannot be used: {error.strerror}", FAILED) from None
+        become_nobody()
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        say("ready")
+        with suppress(Refusal):
+            payload.read()

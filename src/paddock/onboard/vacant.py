@@ -1,16 +1,17 @@
-"""Find numbers that nothing on a machine uses: ports on loopback, and a user id. Runs on the machine.
-
-The arguments are the name of an account and how many ports are wanted. An account of that name keeps its number.
-"""
+"""Find numbers that nothing on a machine uses: ports on loopback, and a user id."""
 
 from __future__ import annotations
 
 import grp
-import json
 import pwd
 import socket
-import sys
 from contextlib import ExitStack
+
+from paddock.onboard.program.frozen import frozen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.onboard.program.serve import Payload
 
 HIGHEST = 59999  # what the file accepts as a user id
 
@@ -33,5 +34,18 @@ def user_id(account: str) -> int:
         return next(number for number in range(HIGHEST, 1000, -1) if number not in taken)
 
 
-def main() -> None:
-    json.dump({"uid": user_id(sys.argv[1]), "ports": ports(int(sys.argv[2]))}, sys.stdout)
+@frozen
+class Vacant:
+    uid: int
+    ports: list[int]
+
+
+@frozen
+class FindVacant:
+    """Find ports, and a number for an account. An account of that name keeps its number."""
+
+    account: str
+    count: int  # of the ports
+
+    def perform(self, _: Payload) -> Vacant:
+        return Vacant(user_id(self.account), ports(self.count))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
@@ -18,19 +18,6 @@ from paddock.plan.version import Housing, Upgrade
 
 _NIXOS: Final = "nixos"
 CRASHES: Final = 3  # restarts after which a process is not waited for any longer
-# The records that the runtimes' scripts may report.
-_RECORDS: Final = frozenset(
-    {
-        *("package", "installer", "system", "init", "tree", "bundle", "answered", "before", "pending", "secrets"),
-        *("holder", "room", "note"),
-        *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
-        *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade", "housing"),
-        *("account", "account.open", "unit", "limit", "ends", "said", "engine", "info", "image", "container", "layer"),
-        *("image.present", "image.runs", "image.before"),
-        *("left", *(f"left.{engine}" for engine in ENGINES)),
-        *namesakes.RECORDS,
-    }
-)
 
 
 @frozen
@@ -73,13 +60,6 @@ class Ends:
 
     restarts: int
     how: str  # exit code 3, signal 9; empty if it is not known
-
-    @classmethod
-    def from_record(cls, value: str) -> tuple[str, Self]:
-        """Return the unit and its ends."""
-        unit, _, rest = value.partition(" ")
-        restarts, _, how = rest.partition(" ")
-        return unit, cls(int(restarts) if restarts.isdecimal() else 0, one_line(how, 40))
 
     @property
     def crashes(self) -> bool:
@@ -128,50 +108,9 @@ class AgentSeen:
     notes: Sequence[str] = ()
     unread: bool = False  # the machine was stopped, so nothing of this could be read
 
-    @classmethod
-    def from_records(cls, pairs: Sequence[tuple[str, str]]) -> Self:
-        """Read the records of a report. A record that no script of the runtimes writes is an error."""
-        values = dict(pairs)
-        if unknown := sorted(values.keys() - _RECORDS):
-            raise PaddockError(f"the machine's report has unknown records: {', '.join(unknown)}")
-        engines = [value for name, value in pairs if name == "left"]
-        if foreign := sorted(set(engines) - ENGINES):
+    def __post_init__(self) -> None:
+        if foreign := sorted(self.left.keys() - ENGINES):
             raise PaddockError(f"the machine's report names an unknown container engine: {', '.join(foreign)}")
-        return cls(
-            packages=frozenset(value for name, value in pairs if name == "package"),
-            installer=values.get("installer", ""),
-            system=values.get("system", ""),
-            trees=frozenset(value for name, value in pairs if name == "tree"),
-            bundle_id=values.get("bundle", ""),
-            answered=values.get("answered", ""),
-            before=values.get("before", ""),
-            init=values.get("init", ""),
-            secrets=values.get("secrets", ""),
-            pending="pending" in values,
-            state_of=values.get("state.agent"),
-            state_at=values.get("state.at"),
-            state_version=values.get("state.newer", ""),
-            planted=values.get("state.planted"),
-            forgotten=values.get("state.forgotten"),
-            kept_aside=values.get("state.before"),
-            unsettled=values.get("state.unsettled"),
-            changed=tuple(value for name, value in pairs if name == "state.changed"),
-            ran=values.get("state.ran", ""),
-            upgrade=Upgrade.from_lines([value for name, value in pairs if name == "upgrade"]),
-            housing=Housing.from_record(values.get("housing", "")),
-            holder=values.get("holder"),
-            account=values.get("account", ""),
-            account_open=tuple(value for name, value in pairs if name == "account.open"),
-            room=_two_numbers(values.get("room", "")),
-            limits=tuple(value for name, value in pairs if name == "limit"),
-            said=values.get("said", ""),
-            ends=dict(Ends.from_record(value) for name, value in pairs if name == "ends"),
-            container=ContainerSeen.from_pairs(pairs),
-            left={engine: sorted({value for name, value in pairs if name == f"left.{engine}"}) for engine in engines},
-            namesakes=NamesakesSeen.from_pairs(pairs),
-            notes=tuple(value for name, value in pairs if name == "note"),
-            units={unit: state for unit, _, state in (value.partition(" ") for name, value in pairs if name == "unit")},
-        )
 
     @property
     def crashing(self) -> Ends | None:
@@ -214,11 +153,6 @@ class AgentSeen:
     @property
     def active(self) -> bool:
         return bool(self.units) and all(state == "active" for state in self.units.values())
-
-
-def _two_numbers(text: str) -> tuple[int, int] | None:
-    words = text.split()
-    return (int(words[0]), int(words[1])) if len(words) == 2 and all(word.isdigit() for word in words) else None
 
 
 def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = False) -> Iterator[Step]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Final, Self
+from typing import Final
 
 from paddock.base.frozen import frozen
 from paddock.plan import actions
@@ -22,14 +22,6 @@ class Image:
     digest: str = ""  # in the registry that it was pulled from
     pulled: str = ""  # when, in UTC; not known if Paddock did not pull it
     name: str = ""  # the tag of Paddock that keeps it, also when its own tag names a newer image
-
-    @classmethod
-    def from_record(cls, record: str) -> Self | None:
-        """Read a record ``ID DIGEST TIME NAME`` of a report; None if it is not one."""
-        words = record.split(" ")
-        if len(words) != 4 or words[0] in ("", _UNKNOWN):
-            return None
-        return cls(*("" if word == _UNKNOWN else word for word in words))
 
     @property
     def shown(self) -> str:
@@ -55,10 +47,6 @@ class ImagesSeen:
     present: Image | None = None  # the image that the name in the file means in the engine
     runs: Image | None = None  # the image of the container
     before: Image | None = None  # the image that the agent was verified with before
-
-    @classmethod
-    def from_records(cls, values: Mapping[str, str]) -> Self:
-        return cls(*(Image.from_record(values.get(f"image.{part}", "")) for part in ("present", "runs", "before")))
 
     @property
     def outdated(self) -> bool:
@@ -138,20 +126,6 @@ class ContainerSeen:
     layer: Sequence[str] = ()  # software installed in the container since it was created
     live_restore: bool = False  # containers keep running when the engine's daemon stops
     image: ImagesSeen = field(default_factory=ImagesSeen)
-
-    @classmethod
-    def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
-        values = dict(pairs)
-        driver, _, live_restore = values.get("info", "").partition(" ")
-        return cls(
-            engine=values.get("engine", "missing"),
-            driver=driver,
-            live_restore=live_restore == "true",
-            images=frozenset(value for name, value in pairs if name == "image"),
-            image=ImagesSeen.from_records(values),
-            identity=values.get("container"),
-            layer=tuple(sorted({value for name, value in pairs if name == "layer"})),
-        )
 
     @property
     def ours(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Final, Self
+from typing import Final
 
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
@@ -13,8 +13,6 @@ from paddock.file.agent_id import AgentId
 from paddock.plan.actions import RenameAgent
 from paddock.plan.step import Phase, Refusal, Risk, Step
 
-RECORDS: Final = frozenset({"former", "former.unit", "former.forgotten", "state.former", "state.foreign", "other"})
-_IDS: Final = frozenset({"former", "state.former", "state.foreign", "other"})  # records whose value is an id
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9-]*(_[a-z0-9][a-z0-9-]*)?", re.IGNORECASE)
 
 
@@ -29,19 +27,10 @@ class NamesakesSeen:
     forgotten: str | None = None  # a state whose deletion has begun under a former id
     others: frozenset[str] = frozenset()  # ids of other agents of this name
 
-    @classmethod
-    def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
-        values = dict(pairs)
-        if wrong := [value for name, value in pairs if name in _IDS and not _ID.fullmatch(value)]:
+    def __post_init__(self) -> None:
+        ids = filter(None, (self.former, self.state_of_former, self.state_of_other, *self.others))
+        if wrong := [each for each in ids if not _ID.fullmatch(each)]:
             raise PaddockError(f"the machine's report names agents that cannot exist: {', '.join(wrong)}")
-        return cls(
-            former=values.get("former"),
-            units=dict(value.split(" ", 1) for name, value in pairs if name == "former.unit" and " " in value),
-            state_of_former=values.get("state.former"),
-            state_of_other=values.get("state.foreign"),
-            forgotten=values.get("former.forgotten"),
-            others=frozenset(value for name, value in pairs if name == "other"),
-        )
 
     @property
     def to_rename(self) -> str | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, Self
+from collections.abc import Iterator
+from typing import Final
 
-from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.plan.actions import CheckDestination, SaveState, StopAgent
 from paddock.plan.step import Phase, Risk, Step
@@ -20,11 +19,6 @@ class Housing:
 
     runtime: str = ""  # empty if it is not known
     base: str = ""  # an image without the agent's code
-
-    @classmethod
-    def from_record(cls, record: str) -> Self:
-        """Read a record ``RUNTIME [BASE]`` of a report."""
-        return cls(*record.split(" ")[:2])
 
     @property
     def in_words(self) -> str:
@@ -44,27 +38,6 @@ class Upgrade:
     back: bool = False  # the agent is on its way back to the old version and the backup
     why: str = ""  # why it goes back
     housing: Housing = Housing()  # of the version before
-
-    @classmethod
-    def from_lines(cls, lines: Sequence[str]) -> Self | None:
-        """Read the record, which has one ``key=value`` in each line. None without a record."""
-        if not lines:
-            return None
-        values = dict(line.partition("=")[::2] for line in lines)
-        try:
-            return cls(
-                before=values["from"],
-                after=values["to"],
-                backup=values["backup"],
-                where=values["where"],
-                at=int(values["at"]),
-                verified=values.get("verified") == "yes",
-                back=values.get("back") == "yes",
-                why=values.get("why", ""),
-                housing=Housing(values.get("runtime", ""), values.get("base", "")),
-            )
-        except (KeyError, ValueError):
-            raise PaddockError("the record of the last upgrade in the agent's state cannot be read") from None
 
 
 def differs(wanted: str, ran: str) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
@@ -14,6 +12,7 @@ from paddock.base.frozen import frozen
 from paddock.base.secret import Secret
 from paddock.base.text import lines
 from paddock.kinds.workload import Keep, SecretFile, Workload
+from paddock.onboard.configure import File, Sent
 
 
 @frozen
@@ -49,29 +48,31 @@ class Bundle:
         """Return the bundle with the file's limits for its units, if there are any."""
         return Bundle({**self.files, "limits": BundleFile(lines)}) if lines else self
 
-    def archive(self, secrets: Mapping[str, Secret], secret_files: Mapping[str, Secret]) -> bytes:
-        """Return a tar with the bundle below ``bundle/``, and the secrets in ``secrets.env`` and ``secret-files/``."""
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            for path, file in sorted(self.files.items()):
-                _add(tar, f"bundle/{path}", file.content, file.mode)
-            _add(tar, "secrets.env", dump(secrets), 0o600)
-            for name, content in sorted(secret_files.items()):
-                _add(tar, f"secret-files/{name}", content.reveal(), 0o400)
-        return buffer.getvalue()
+    def sent(
+        self,
+        secrets: Mapping[str, Secret],
+        secret_files: Mapping[str, Secret],
+        *,
+        version: str = "",
+        distribution: str = "",
+        whole: bool = False,
+    ) -> Sent:
+        """Return the bundle with the secrets of its agent, as a request has it."""
+        return Sent(
+            self.id,
+            {path: File(file.content, file.mode) for path, file in sorted(self.files.items())},
+            dump(secrets),
+            {name: content.reveal() for name, content in sorted(secret_files.items())},
+            version,
+            distribution,
+            whole,
+        )
 
 
 def secrets_digest(secrets: Mapping[str, Secret], lasting_files: Mapping[str, Secret]) -> str:
     """Return the hash that ``sha256sum`` prints for the secrets on the machine. It is compared, and never stored."""
     texts = [dump(secrets), *(content.reveal() for _, content in sorted(lasting_files.items()))]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
-
-
-def _add(tar: tarfile.TarFile, name: str, content: str, mode: int) -> None:
-    data = content.encode()
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(data), mode
-    tar.addfile(entry, io.BytesIO(data))
 
 
 _SPECIAL: Final = re.compile(r'([\\"`$])')

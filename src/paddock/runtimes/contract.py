@@ -1,26 +1,32 @@
-"""Runtimes: they render a workload as files, and name the scripts that apply the files on the machine."""
+"""Runtimes: they render a workload as files, and name the requests that apply the files on the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from paddock.channels.onboard import Request
 from paddock.file.agent_id import AgentId
 from paddock.kinds.workload import Health, Paths, Process, Workload
+from paddock.onboard.agent import Agent
+from paddock.onboard.apply import Apply, GoBack, RecordVerified
+from paddock.onboard.configure import Sent
+from paddock.onboard.observe import Observe
+from paddock.onboard.rename import Rename
+from paddock.onboard.systemd.look import Inspect
+from paddock.onboard.systemd.units import Remove, Start, Stop
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.sent import script
 
 if TYPE_CHECKING:
     from paddock.runtimes.engine.container import AgentContainer
 
 
-FORMER: Final = 76  # the exit code of scripts that find the agent under a former id
-UNSAVED: Final = 77  # the exit code of scripts that find a state of another version, which was not saved
-
-
 class Runtime(Protocol):
-    """One agent under one supervisor. Renders its workload and returns argvs for a guest; runs nothing itself."""
+    """One agent under one supervisor. Renders its workload, and returns requests for its machine; runs nothing."""
+
+    if TYPE_CHECKING:  # a field of each runtime
+        agent: AgentId
 
     @property
     def foreground(self) -> bool:
@@ -36,8 +42,18 @@ class Runtime(Protocol):
         """Ids under which the agent may be deployed so far."""
 
     @property
+    def manager(self) -> str:
+        """The systemd that supervises it: ``system``, ``user``, or none."""
+
+    @property
     def paths(self) -> Paths:
         """The agent's paths on the machine."""
+
+    @property
+    def deployed(self) -> Agent:
+        """Where the parts of the agent are, as its machine is told."""
+        paths, formers = self.paths, tuple(map(str, self.formers))
+        return Agent(self.manager, str(self.agent), formers, paths.root, paths.code, paths.state_link, paths.state)
 
     @property
     def inside(self) -> Paths:
@@ -68,26 +84,36 @@ class Runtime(Protocol):
         ``health`` too. ``neighbours`` are hosts that the agent must not reach if its connections are limited.
         """
 
-    def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        """Return the argv that reports which parts of the agent and which of these packages are on the machine."""
+    def observe(self, packages: Sequence[str], distribution: str = "") -> Observe:
+        """Return the request for a report of the agent, and of those of the packages that are on the machine.
 
-    def apply(self, bundle_id: str) -> Sequence[str]:
-        """Return the argv that installs a bundle from its archive on stdin and makes it the current one."""
+        ``distribution`` is the package that brings its code.
+        """
+        return Observe(self.deployed, tuple(packages), distribution)
 
-    def back(self) -> Sequence[str]:
-        """Return the argv that restores the last verified configuration of the agent."""
+    def apply(self, sent: Sent) -> Request:
+        """Return the request that installs a bundle and makes it the current one."""
+        return Apply(self.deployed, sent)
 
-    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
-        """Return the argv that stops the agent with a former id and makes its parts and its state this agent's."""
+    def back(self, distribution: str = "") -> Request:
+        """Return the request that restores the last verified configuration of the agent."""
+        return GoBack(self.deployed, distribution)
 
-    def stop(self) -> Sequence[str]:
-        """Return the argv that stops the agent. `apply` starts it again."""
+    def rename(self, former: str, *, mounted: bool) -> Request:
+        """Return the request that stops the agent with a former id and makes its parts and its state this agent's."""
+        return Rename(self.deployed, former, mounted)
 
-    def start(self) -> Sequence[str]:
-        """Return the argv that starts a stopped agent as it was, without changing its configuration."""
+    def stop(self) -> Request:
+        """Return the request that stops the agent. `apply` starts it again."""
+        return Stop(self.deployed)
 
-    def remove(self) -> Sequence[str]:
-        """Return the argv that removes the agent and keeps its state."""
+    def start(self) -> Request:
+        """Return the request that starts a stopped agent as it was, without changing its configuration."""
+        return Start(self.deployed)
+
+    def remove(self) -> Request:
+        """Return the request that removes the agent and keeps its state."""
+        return Remove(self.deployed)
 
     @property
     def confines(self) -> frozenset[Isolation]:
@@ -97,27 +123,19 @@ class Runtime(Protocol):
         """Return the names of the supervised processes, as ``inspect`` reports them."""
         return [process.name for process in workload.processes]
 
-    def inspect(self) -> Sequence[str]:
-        """Return the argv that reports each process and the lease: ``process.NAME=STATE PID RESTARTS SINCE``.
+    def inspect(self) -> Inspect:
+        """Return the request for a report of each process and the lease. A running process is ``active``."""
+        return Inspect(self.deployed)
 
-        The state of a running process is ``active``. The name of the lease process is ``lease``. SINCE is in seconds
-        since the epoch. With a container, ``container.pid=PID`` is the first process in it.
-        """
-
-    def record_verified(self, bundle_id: str) -> Sequence[str]:
-        """Return the argv that records on the machine that this bundle was verified."""
-        return script("code/verified.sh", [self.paths.root, bundle_id])
+    def record_verified(self, bundle_id: str) -> Request:
+        """Return the request that records on the machine that this bundle was verified."""
+        return RecordVerified(self.deployed, bundle_id)
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         """Return the argv that runs a program beside the agent: as its user, with its environment, in its home."""
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         """Return the argv that prints the last lines of the agent's log, and new ones with ``follow``."""
-
-
-def former_ids(formers: Sequence[AgentId]) -> str:
-    """Return ids as one argument of a script."""
-    return " ".join(map(str, formers))
 
 
 def environment_of(workload: Workload) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from paddock.base import bounded
-from paddock.base.errors import BadInput, PaddockError, Refused
+from paddock.base.errors import BadInput, Refused
 from paddock.base.frozen import frozen
 from paddock.channels import Guest, expect
+from paddock.channels.onboard import ask
 from paddock.core import converge
 from paddock.core.deployment import Deployment, Incoming
 from paddock.core.resolve import locate
@@ -21,7 +21,7 @@ from paddock.file.models.machine import MachineSpec, StateSpec
 from paddock.file.models.network import NetworkSpec
 from paddock.file.models.whole import AgentSpec
 from paddock.file.rules.enforcement import undermining
-from paddock.runtimes.sent import program
+from paddock.onboard.vacant import FindVacant, Vacant
 
 # A name in a file begins with a letter, so no file can have an agent with such a name. Everything with such an id at a
 # place was created for a drill: the mount path of the volume in its pet, the mark of its machine, and the identity in
@@ -100,13 +100,9 @@ def _numbers(agent: Deployment, name: str) -> _Numbers:
         return _Numbers({}, _MODEL_PORT)
     names = list(agent.spec.ports())
     account = account_of(replace(agent, name=name).id)
-    argv = ["python3", "-I", "-c", program("paddock.onboard.vacant"), account, str(len(names) + 1)]
-    try:
-        found = bounded.parsed(expect(_host(agent), "looking for free ports", argv))
-        *ports, model = map(int, found["ports"])
-    except (ValueError, KeyError, TypeError):
-        raise PaddockError(f"{agent.where} did not say which ports are free") from None
-    return _Numbers(dict(zip(names, ports, strict=True)), model, UserSpec(name=account, uid=found["uid"]))
+    found = ask(_host(agent), "looking for free ports", FindVacant(account, len(names) + 1), into=Vacant)
+    *ports, model = found.ports
+    return _Numbers(dict(zip(names, ports, strict=True)), model, UserSpec(name=account, uid=found.uid))
 
 
 def account_of(copy: AgentId) -> str:

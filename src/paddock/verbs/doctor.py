@@ -9,12 +9,12 @@ from typing import Any, Final
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.text import one_line
-from paddock.channels import expect, records
+from paddock.channels.onboard import ask
 from paddock.core.deployment import Deployment
 from paddock.core.resolve import Located, locate
 from paddock.file.agent_id import AgentId
+from paddock.onboard.observe import AgentsSeen, ReportAgents
 from paddock.places.contract import Finding, Remnant
-from paddock.runtimes import machine
 from paddock.verbs.copies import is_throwaway
 
 _LONGEST: Final = 200
@@ -85,12 +85,8 @@ def _on_host(agent: Located, names: set[str]) -> Iterator[Remnant]:
     guest = agent.place.guest(agent.machine_want, agent.place.observe(), {})
     if guest is None:
         return
-    manager = "" if agent.runtime.foreground else "user" if agent.without_root else "system"
-    argv = machine.report_agents(manager, agent.paths, agent.id)
-    told = records(expect(guest, "looking for agents", argv))
-    states = {agent_id: path for name, text in told if name == "state" for agent_id, _, path in [text.partition(" ")]}
-    installed = {text for name, text in told if name == "agent"}
-    active = {text for name, text in told if name == "active"}
+    told = ask(guest, "looking for agents", ReportAgents(agent.runtime.deployed), into=AgentsSeen)
+    installed, active, states = told.agents, told.active, told.states
     for text in sorted({*installed, *states}):
         found = AgentId.parse(text)
         if found.project == agent.project and found.name not in names:

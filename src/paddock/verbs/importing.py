@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
-from paddock.base import bounded, clock
+from paddock.base import clock
 from paddock.base.computer import require_linux
 from paddock.base.errors import BadInput, NeedsPerson, PaddockError
 from paddock.base.frozen import frozen
@@ -18,18 +17,20 @@ from paddock.base.process import CommandFailed
 from paddock.base.text import one_line
 from paddock.channels import Guest
 from paddock.channels.local import LocalGuest
+from paddock.channels.onboard import NoPython, Request, streaming, tried
 from paddock.channels.ssh import SshGuest
 from paddock.core import converge, streams
 from paddock.core.deployment import Deployment, Incoming
 from paddock.core.lock import agent_lock
 from paddock.core.observe import Observation, observe, reach
 from paddock.core.resolve import Located, Resolved, locate
+from paddock.onboard.imports.give import GiveInstall
+from paddock.onboard.imports.look import DescribeInstall
+from paddock.onboard.imports.retire import RetireInstall
 from paddock.plan.importing import OriginSeen, planned
 from paddock.plan.step import AdoptTarget, Plan
-from paddock.runtimes.sent import program
 
 _SECONDS: Final = 600  # for a search of a root disk, and for a service that stops slowly
-_NO_PROGRAM: Final = 127
 Json = dict[str, Any]
 
 
@@ -54,13 +55,12 @@ class FoundInstall:
         units = [{"name": each["name"], "uid": each["uid"]} for each in self.found["units"]]
         containers = [each["id"] for each in self.found["containers"]]
         order = {**self.order, "path": self.found["path"], "units": units, "containers": containers}
-        _told(self.guest, "retire", order, self.source)
+        _told(self.guest, RetireInstall(order), self.source)
 
     @contextmanager
     def stream(self) -> Iterator[IO[bytes]]:
         """Yield the stream of its state."""
-        with self.guest.piped(_argv("give", {**self.order, "path": self.found["path"]})) as pipes:
-            pipes.sink.close()
+        with streaming(self.guest, GiveInstall({**self.order, "path": self.found["path"]})) as pipes:
             yield pipes.source
             # If the receiver gave up, the sender waits for it, and is killed when this block ends.
             if not pipes.source.read(1) and not (result := pipes.end()).ok:
@@ -171,9 +171,9 @@ def _look(agent: Located, source: Source, guest: Guest) -> FoundInstall:
         "growing": list(keeping.growing),
         "about": {"agent": identity, "kind": agent.spec.kind, "version": None, "imported_from": str(source)},
     }
-    told = _told(guest, "look", order, source)
+    told = _told(guest, DescribeInstall(dict(order)), source)
     try:
-        found = bounded.parsed(told)
+        found = dict(told)
         install = FoundInstall(guest, source, order, found)
         install.seen(agent)
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -215,19 +215,18 @@ def _container(agent: Located, number: int, host_key: str | None) -> Guest:
     return guest
 
 
-def _told(guest: Guest, what: str, order: Mapping[str, Any], source: Source) -> str:
-    """Run one of the programs on the machine that has the install, and return its output."""
-    result = guest.run(_argv(what, order), deadline=_SECONDS)
-    if result.code == _NO_PROGRAM:
-        raise PaddockError(f"there is no python3 on {source}", hint="install it there: `apt-get install python3`")
-    if not result.ok:
-        said = one_line(result.err.strip().split("\n")[-1] or f"it failed with code {result.code}", 1000)
+def _told(guest: Guest, request: Request, source: Source) -> Any:
+    """Make a request to the machine that has the install, and return the answer."""
+    try:
+        answer = tried(guest, request, deadline=_SECONDS)
+    except NoPython:
+        raise PaddockError(
+            f"there is no python3 on {source}", hint="install it there: `apt-get install python3`"
+        ) from None
+    if not answer.result.ok:
+        said = one_line(answer.result.err.strip().split("\n")[-1] or f"code {answer.result.code}", 1000)
         raise PaddockError(f"the install on {source} cannot be imported: {said}")
-    return result.out
-
-
-def _argv(what: str, order: Mapping[str, Any]) -> list[str]:
-    return ["python3", "-I", "-c", program(f"paddock.onboard.imports.{what}"), json.dumps(order)]
+    return answer.value
 
 
 def _names(agent: Located) -> tuple[str, str]:

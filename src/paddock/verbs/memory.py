@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +17,11 @@ from paddock.base.errors import BadInput, PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.text import one_line, visible
 from paddock.channels import Guest
+from paddock.channels.onboard import tried
 from paddock.core.deployment import Deployment
 from paddock.core.resolve import Located
+from paddock.onboard.stream.database import CountMessages
 from paddock.runtimes.contract import Isolation
-from paddock.runtimes.sent import program
 from paddock.show.table import columns
 from paddock.verbs.backup import among, chosen, destination_of, known, question
 
@@ -154,15 +154,10 @@ def since(agent: Located, guest: Guest, at: int) -> str:
     counted = ""
     if messages:
         user = agent.spec.user
-        order = {
-            "database": f"{agent.paths.home}/{messages.database}",
-            "query": messages.count,
-            "since": at,
-            # Without an account of its own, the agent has the rights of the account that runs this.
-            "account": [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None,
-        }
-        result = guest.run(["python3", "-I", "-c", program("paddock.onboard.stream.database"), json.dumps(order)])
-        number = result.out.strip()
-        known = result.ok and number.isdecimal() and len(number) < 12
+        # Without an account of its own, the agent has the rights of the account that runs this.
+        account = [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None
+        asked = CountMessages(f"{agent.paths.home}/{messages.database}", messages.count, at, account)
+        number = tried(guest, asked).value
+        known = isinstance(number, int) and 0 <= number < 10**11
         counted = f": {number} messages" if known else ": an unknown number of messages"
     return f"{agent.name} would forget what it learned in {age} since {made:%Y-%m-%d %H:%M} UTC{counted}"

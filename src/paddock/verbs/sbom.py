@@ -15,19 +15,19 @@ from paddock import __version__
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.text import one_line
-from paddock.channels import expect, records
+from paddock.channels.onboard import ask
 from paddock.core.deployment import Deployment
 from paddock.core.observe import observe, reach
 from paddock.core.resolve import Located, locate
 from paddock.kinds import packaged
 from paddock.kinds.code import CodeTree, Tool
-from paddock.runtimes import machine
+from paddock.onboard.code.packages import InventorySeen, ReportInventory
 
 Component = dict[str, Any]
 
 _SCHEMA: Final = "http://cyclonedx.org/schema/bom-1.6.schema.json"
 _WINDOWS: Final = "sys_platform == 'win32'"  # packages for Windows only are in no code tree
-_MOST: Final = 20_000  # packages of a machine; inventory.sh has the same limit
+_MOST: Final = 20_000  # packages of a machine; paddock.onboard.code.packages has the same limit
 _SYSTEM: Final = re.compile(r"([a-z0-9][a-z0-9._-]{0,39})? ([A-Za-z0-9][A-Za-z0-9._-]{0,39})?")
 _NAME: Final = r"([A-Za-z0-9][A-Za-z0-9._+-]{0,199})"
 _PACKAGE: Final = re.compile(rf"(dpkg|rpm) {_NAME} ([A-Za-z0-9][A-Za-z0-9.+~:^_-]{{0,199}})(?: {_NAME})?")
@@ -71,25 +71,20 @@ def _reached(agent: Located) -> Inventory | None:
     except PaddockError as error:
         agent.reporter.say(f"the packages of its machine are left out: {error.message}")
         return None
-    return inventory_of(expect(guest, "listing the packages", machine.report_inventory(), deadline=120))
+    return inventory_of(ask(guest, "listing the packages", ReportInventory(), deadline=120, into=InventorySeen))
 
 
-def inventory_of(printed: str) -> Inventory:
+def inventory_of(seen: InventorySeen) -> Inventory:
     """Return the packages that a report lists. Every line is checked, because the result goes to other programs."""
-    of_template, system, release = False, "", ""
-    packages: list[tuple[str, str, str, str]] = []
-    for name, value in records(printed):
-        if name == "package" and (package := _PACKAGE.fullmatch(value)):
-            packages.append((package[1], package[2], package[3], package[4] or ""))
-        elif name == "system" and (found := _SYSTEM.fullmatch(value)):
-            system, release = found[1] or "", found[2] or ""
-        elif name == "from" and value in ("template", "machine"):
-            of_template = value == "template"
-        else:
-            raise PaddockError(f"the machine's list of packages has an unexpected line: {one_line(value, 100)}")
+    system = _SYSTEM.fullmatch(seen.system)
+    packages = [(line, _PACKAGE.fullmatch(line)) for line in seen.packages]
+    wrong = [line for line, package in packages if not package] + ([] if system else [seen.system])
+    if wrong:
+        raise PaddockError(f"the machine's list of packages has an unexpected line: {one_line(wrong[0], 100)}")
     if len(packages) > _MOST:
         raise PaddockError(f"the machine's list of packages is too long: it has more than {_MOST}")
-    return Inventory(of_template, system, release, packages)
+    found = [(match[1], match[2], match[3], match[4] or "") for _, match in packages if match]
+    return Inventory(seen.of_template, system[1] or "" if system else "", system[2] or "" if system else "", found)
 
 
 def _of_machine(found: Inventory) -> Component:

@@ -16,7 +16,7 @@ from paddock.base.computer import state_folder
 from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.text import counted, one_line
-from paddock.channels import expect, records
+from paddock.channels.onboard import ask
 from paddock.core.ask import healthy
 from paddock.core.converge import plan_up, resolve_or_refuse, want_of
 from paddock.core.deployment import Deployment
@@ -26,8 +26,8 @@ from paddock.core.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.core.version import GoesBack
 from paddock.file.models.quantities import in_words
 from paddock.kinds.workload import Verdict
+from paddock.onboard.code.install import ReportVersion
 from paddock.plan.agent import AgentSeen
-from paddock.runtimes import machine
 from paddock.runtimes.code import tree as package_index
 from paddock.runtimes.systemd import confine
 from paddock.show.table import cells, columns
@@ -258,8 +258,8 @@ def running_version(agent: Located, seen: Observation, health: Verdict | None) -
     wanted = agent.recipe.distribution(agent.spec, agent.folder)
     if wanted is None or seen.agent is None or not seen.agent.installed:
         return None
-    argv = machine.report_version(agent.paths, wanted.name)
-    return dict(records(expect(reach(agent, seen), "reading the version", argv))).get("version")
+    version = ReportVersion(agent.runtime.deployed, wanted.name.replace("-", "_"))
+    return ask(reach(agent, seen), "reading the version", version, into=str) or None
 
 
 def version_in_file(agent: Located) -> str | None:

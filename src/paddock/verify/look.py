@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from paddock.base import bounded
-from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.text import one_line
-from paddock.channels import Guest, expect
+from paddock.channels import Guest
+from paddock.channels.onboard import ask
 from paddock.kinds.checks import Attempt, Check, Connect, Databases, LogLines, ReadFile, WriteInto
 from paddock.kinds.workload import Answer, Command, OpenPort, Paths, Probes, Request, Verdict, judged
+from paddock.onboard.facts.main import Look
+from paddock.onboard.systemd.look import Inspect
 from paddock.runtimes.contract import Isolation
 from paddock.runtimes.sent import on_demand
 from paddock.verify.line import Line, Outcome, Subject
@@ -25,7 +25,6 @@ _OPEN_FOLDERS: Final = ("/run", "/tmp", "/var/tmp")  # noqa: S108
 SECONDS: Final = 150
 _LOOPBACK: Final = "paddock.onboard.loopback"
 INSIDE: Final = "paddock.onboard.facts.beside"
-MACHINE: Final = "paddock.onboard.facts.main"
 _KINDS: Final[Mapping[type, str]] = {
     Request: "request",
     ReadFile: "file",
@@ -40,9 +39,9 @@ _KINDS: Final[Mapping[type, str]] = {
 
 @frozen
 class RuntimeArgvs:
-    """The argvs of the agent's runtime that the program on the machine runs."""
+    """What the program on the machine gets from the agent's runtime."""
 
-    inspect: Sequence[str]
+    inspect: Inspect
     enter: Sequence[str]  # ends with Python's -c; runs a program beside the agent
     logs: Sequence[str]
 
@@ -55,26 +54,9 @@ def look(
     With ``health``, a question that the agent answers once it is healthy, it is asked first. The fact ``health`` is the
     reply. It is the only fact if the reply is not the wanted one.
     """
-    argv = ["python3", "-I", "-S", "-c", machine_program()]
     asked = question(subject, argvs, quick=quick, health=health)
     deadline = SECONDS + (health["patience"] if health else 0)
-    found = facts(expect(guest, "looking at the agent", argv, stdin=asked, deadline=deadline))
-    if found is None:
-        raise PaddockError(f"the program of verify on {guest.name} printed no facts")
-    return found
-
-
-def machine_program() -> str:
-    """Return the Python program that reads a question on the machine and prints facts."""
-    return on_demand(MACHINE)
-
-
-def facts(printed: str) -> dict[str, Any] | None:
-    """Return the facts that the program printed; None if it printed something else."""
-    try:
-        return dict(bounded.parsed(printed))
-    except (ValueError, TypeError):
-        return None
+    return ask(guest, "looking at the agent", asked, deadline=deadline, into=dict[str, Any])
 
 
 def question(
@@ -84,14 +66,13 @@ def question(
     quick: bool,
     only_running: bool = False,
     health: Mapping[str, Any] | None = None,
-) -> bytes:
-    """Return the question for the program. With ``only_running``, it prints nothing unless the agent is running."""
+) -> Look:
+    """Return the request for the facts. With ``only_running``, there are none unless the agent is running."""
     paths, own = subject.paths, f"{subject.paths.state}/.paddock"
-    asked = {
+    asked: dict[str, object] = {
         "all": not quick,
         "only_running": only_running,
         "health": health,
-        "supervisor": list(argvs.inspect),
         "processes": list(subject.processes),
         "lease_file": f"{own}/lease",
         "holder_file": f"{own}/holder",
@@ -122,7 +103,7 @@ def question(
             ],
         },
     }
-    return json.dumps(asked).encode()
+    return Look(argvs.inspect, asked)
 
 
 ANSWER: Final = "answer"  # the check with the prompt, to which the others give way

@@ -1,6 +1,7 @@
 """Folders that cannot be an agent's state or mount: those of the system, of Paddock, and other agents' states.
 
-Paths are absolute and in normal form. Symbolic links are resolved on the machine: receive.sh has the same rules.
+Paths are absolute and in normal form. Symbolic links are resolved on the machine: `paddock.onboard.state.path` has the
+same rules.
 """
 
 from __future__ import annotations

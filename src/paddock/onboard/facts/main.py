@@ -1,20 +1,31 @@
-"""Look at one agent and print facts about it. Runs on the machine, as the user who manages it."""
+"""Look at one agent, for the facts that `verify` judges."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
+from paddock.onboard.agent import current_bundle
 from paddock.onboard.facts.files import text
-from paddock.onboard.facts.output import MOST, Program, output
+from paddock.onboard.facts.output import MOST, Program
 from paddock.onboard.facts.sockets import agents_own, company, listening, ports
 from paddock.onboard.facts.state import lease, state
 from paddock.onboard.facts.threads import in_thread
+from paddock.onboard.observe import Observe
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.request import PAUSE, ask
+from paddock.onboard.systemd.look import Inspect, inspected
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from paddock.onboard.program.serve import Payload
+
+    Json = dict[str, Any]
 
 NO_SUCH_PROGRAM = 127
 GIVE_WAY = 5  # seconds; a prompt that takes longer waits for its model rather than for this machine
@@ -22,20 +33,42 @@ LOOK_AGAIN = 2.0  # seconds after which the processes of an agent that is not he
 CRASHES = 3  # restarts after which a process is not waited for
 RECENTLY = 60  # seconds; an earlier restart does not count
 PAUSE_OF_ANSWERS = 0.2  # seconds; an agent that answers, but is not healthy yet, has work to do
-Json = dict[str, Any]
+SECONDS_BESIDE = 20  # of a look beside an observation; the agent decides how long it takes
 
 
-def main() -> None:
-    """Read the question from stdin and print the facts."""
-    question = json.load(sys.stdin)
-    os.nice(5)  # the agent has priority
-    beside = Beside(question["inside"])
-    try:
-        found = facts(question, beside)
-    finally:
-        beside.kill()  # it may wait for its questions still
-    if found is not None:
-        print(json.dumps(found))
+@frozen
+class Look:
+    """Look at an agent. ``supervisor`` reports its processes."""
+
+    supervisor: Inspect
+    question: dict[str, object]
+
+    def perform(self, _: Payload) -> Json | None:
+        os.setpriority(os.PRIO_PROCESS, 0, 5)  # the agent has priority
+        question: Json = {**self.question, "supervisor": self.supervisor}
+        beside = Beside(question["inside"])
+        try:
+            return facts(question, beside)
+        finally:
+            beside.kill()  # it may wait for its questions still
+
+
+@frozen
+class ObserveAndLook:
+    """Report an agent, and look at it at the same time if it has the wanted bundle. The report needs no facts."""
+
+    observe: Observe
+    bundle_id: str
+    look: Look
+
+    def perform(self, payload: Payload) -> Json:
+        looks = in_thread(self._facts, payload)
+        report = self.observe.perform(payload)
+        return {"agent": report, "facts": looks(SECONDS_BESIDE)}
+
+    def _facts(self, payload: Payload) -> Json | None:
+        agent = self.observe.agent
+        return self.look.perform(payload) if current_bundle(agent.root) == self.bundle_id else None
 
 
 class Beside:
@@ -127,8 +160,6 @@ def runs(names: list[str], running: dict[str, Json]) -> bool:
 
 def awaited_health(question: Json) -> Json:
     """Return the reply of a healthy agent, or the last one if the agent has failed or the patience has ended."""
-    from paddock.onboard.request import PAUSE, ask
-
     asked = question["health"]
     now = time.monotonic()
     end, look_again = now + asked["patience"], now + LOOK_AGAIN
@@ -169,25 +200,10 @@ def timed(look: Callable[[], Any]) -> Json:
     return {**found, "seconds": time.monotonic() - start}
 
 
-def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
-    """Return the agent's processes and the dropped kinds of isolation, both from the runtime's report."""
-    found: dict[str, Json] = {}
-    dropped: list[str] = []
-    for record in output(argv).out.decode(errors="replace").split("\0"):
-        name, _, value = record.partition("=")
-        if name == "dropped":
-            dropped.append(value)
-        elif name == "container.pid" and "container" in found:
-            found["container"]["pid"] = int(value)
-        elif name.startswith("process."):
-            state, pid, restarts, since = value.split()
-            found[name[len("process.") :]] = {
-                "state": state,
-                "pid": int(pid),
-                "restarts": int(restarts),
-                "since": float(since),
-            }
-    return found, dropped
+def supervised(asked: Inspect) -> tuple[dict[str, Json], list[str]]:
+    """Return the agent's processes and the dropped kinds of isolation."""
+    found = inspected(asked)
+    return found["processes"], found["dropped"]
 
 
 def memory() -> int:

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def in_thread(work: Callable[..., Any], *given: Any) -> Callable[[], Any]:
-    """Start the work in a thread of its own. Return a function that waits for its result."""
+def in_thread(work: Callable[..., Any], *given: Any) -> Callable[..., Any]:
+    """Start the work in a thread of its own. Return a function that waits for its result, or some seconds for it."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(work(*given)), daemon=True)
     thread.start()
 
-    def ended() -> Any:
-        thread.join()
+    def ended(seconds: float | None = None) -> Any:
+        thread.join(seconds)
+        if seconds is not None and not found:
+            return None
         return found[0]  # fails if the thread did, which has printed why
 
     return ended

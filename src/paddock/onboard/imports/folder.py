@@ -13,7 +13,8 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from paddock.onboard.stream.files import FILE, FOLDER, open_quietly, opened
+from paddock.onboard.files import FILE, FOLDER, open_quietly, opened
+from paddock.onboard.program.refusal import Refusal
 from paddock.onboard.stream.layout import BLOCK, DEEPEST, BadStream, Json, matcher, parts_of
 from paddock.onboard.stream.receive import Target
 
@@ -22,7 +23,7 @@ _LONGEST_FILE = 1 << 20
 _DEEPEST = 60  # folders, in a search
 
 
-class Unusable(Exception):
+class Unusable(Refusal):
     """An install cannot be imported."""
 
 

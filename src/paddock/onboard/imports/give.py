@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,9 +13,15 @@ from io import FileIO
 
 from paddock.onboard.imports.folder import Contents, Unusable, Zip
 from paddock.onboard.imports.mark import read_mark
-from paddock.onboard.imports.retire import StillUsed, is_same, prove_unused
+from paddock.onboard.imports.retire import is_same, prove_unused
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.serve import output
 from paddock.onboard.stream.layout import Json
 from paddock.onboard.stream.send import Sender
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.onboard.program.serve import Payload
 
 
 def give(order: Json, out: FileIO) -> None:
@@ -48,13 +52,15 @@ def _archive(order: Json, out: FileIO) -> None:
         sender.send()
 
 
-def main() -> None:
-    try:
-        give(json.loads(sys.argv[1]), FileIO(1, "w", closefd=False))
-    except (Unusable, StillUsed) as error:
-        sys.exit(str(error))
-    except OSError as error:
-        sys.exit(f"the install cannot be read: {error.strerror or error}")
+@frozen
+class GiveInstall:
+    """Send an install that was stopped, as the stream of a state."""
+
+    order: dict[str, object]
+    streams = True
+
+    def perform(self, _: Payload) -> None:
+        give(self.order, FileIO(output().fileno(), "w", closefd=False))
 
 
 _PREFIX = "paddock-import-"

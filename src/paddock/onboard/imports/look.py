@@ -1,20 +1,23 @@
 """Report an install as JSON: its folder, its size, and what uses it. Runs on the machine that has it.
 
-The argument is JSON: `path` (or null), `archive` (whether the path is a zip file), and what the recipe knows about such
+An order has `path` (or null), `archive` (whether the path is a zip file), and what the recipe knows about such
 installs. Nothing is changed.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
-import sys
 
 from paddock.onboard.imports.folder import Contents, Unusable, Zip, chosen, variables_in
 from paddock.onboard.imports.mark import can_mark, read_mark
 from paddock.onboard.imports.users import Users
+from paddock.onboard.program.frozen import frozen
 from paddock.onboard.stream.layout import Json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.onboard.program.serve import Payload
 
 
 def described(order: Json) -> Json:
@@ -58,10 +61,11 @@ def _owner(folder: str) -> str:
         return f"uid {uid}"
 
 
-def main() -> None:
-    try:
-        json.dump(described(json.loads(sys.argv[1])), sys.stdout)
-    except Unusable as error:
-        sys.exit(str(error))
-    except OSError as error:
-        sys.exit(f"the install cannot be read: {error.strerror}")
+@frozen
+class DescribeInstall:
+    """Report an install."""
+
+    order: dict[str, object]
+
+    def perform(self, _: Payload) -> Json:
+        return described(self.order)

@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 
+from paddock.onboard.program.refusal import Refusal
 from paddock.onboard.stream.layout import Json
 
 _SUFFIX = ".imported-by-paddock"
 _LONGEST = 64 << 10
 
 
-class CannotMark(Exception):
+class CannotMark(Refusal):
     """A mark cannot be written or read."""
 
 

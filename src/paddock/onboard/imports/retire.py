@@ -1,6 +1,6 @@
 """Stop an install and keep it from starting. Runs on the machine that has it.
 
-The argument is JSON: `path`, `archive`, `units`, `containers`, `mark`, and what the recipe knows. It may be interrupted
+An order has `path`, `archive`, `units`, `containers`, `mark`, and what the recipe knows. It may be interrupted
 at any point and be run again. Marks come before stops: an install that is not marked may start again at any moment.
 
 - A unit gets a drop-in with an assertion that never holds: neither a boot, a timer nor a person starts it unawares.
@@ -10,16 +10,21 @@ at any point and be run again. Marks come before stops: an install that is not m
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
-import sys
 import time
 
 from paddock.onboard.imports.folder import Contents
 from paddock.onboard.imports.mark import CannotMark, read_mark, write_beside, write_mark
-from paddock.onboard.imports.users import Failed, Users, must, systemctl
+from paddock.onboard.imports.users import Users, must, systemctl
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.refusal import Refusal
 from paddock.onboard.stream.layout import Json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.onboard.program.serve import Payload
+
 
 _SECONDS = 20  # for processes to end after their unit has stopped
 _DROP_IN = """\
@@ -30,7 +35,7 @@ AssertPathExists=!/
 """
 
 
-class StillUsed(Exception):
+class StillUsed(Refusal):
     """Something has files of the folder open."""
 
 
@@ -85,10 +90,11 @@ def prove_unused(folder: str, order: Json) -> None:
         time.sleep(0.3)
 
 
-def main() -> None:
-    try:
-        retire(json.loads(sys.argv[1]))
-    except (StillUsed, CannotMark, Failed) as error:
-        sys.exit(str(error))
-    except OSError as error:
-        sys.exit(f"the install cannot be stopped: {error.strerror}")
+@frozen
+class RetireInstall:
+    """Mark an install, stop it, and prove that nothing uses it any more."""
+
+    order: dict[str, object]
+
+    def perform(self, _: Payload) -> None:
+        retire(self.order)

@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, Any
 
+from paddock.onboard.program.refusal import Refusal
 from paddock.onboard.stream.layout import Json
 
 _SECONDS = 240
 _MOST = 16 << 20  # bytes of each stream
 
 
-class Failed(Exception):
+class Failed(Refusal):
     """A program of the machine failed."""
 
 

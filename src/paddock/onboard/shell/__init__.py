@@ -1,1 +1,1 @@
-"""The shell scripts that machines run, and their libraries."""
+"""Shell: what runs in containers and as units, and what runs on a machine before it has Python."""

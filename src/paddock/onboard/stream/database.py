@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import array
 import errno
-import json
 import os
 import resource
 import shutil
 import socket
 import sqlite3
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from paddock.onboard.stream.files import FILE, open_quietly, opened
+from paddock.onboard.files import FILE, open_quietly, opened
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.refusal import Refusal
+from paddock.onboard.state.child import as_agent
 from paddock.onboard.stream.layout import BLOCK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.onboard.program.serve import Payload
 
 SQLITE = b"SQLite format 3\0"
 ROOM = 64 << 20  # bytes that stay free beside the copy of a database
@@ -175,18 +180,25 @@ SECONDS = 10
 MEMORY = 512 << 20
 
 
-def main() -> None:
-    order = json.loads(sys.argv[1])
-    if order["account"]:
-        uid, gid = order["account"]
-        os.setgroups([])
-        os.setgid(gid)
-        os.setuid(uid)
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    path = "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in order["database"])
-    try:
+@frozen
+class CountMessages:
+    """Count in a database of the agent, with its rights; None if it cannot be counted."""
+
+    database: str
+    query: str  # with one value, the time since which is counted
+    since: int
+    account: list[int] | None  # uid and gid, if the agent has an account of its own
+
+    def perform(self, _: Payload) -> int | None:
+        owner = (self.account[0], self.account[1]) if self.account else None
+        try:
+            return int(as_agent(owner, self._count, seconds=2 * SECONDS))
+        except (Refusal, TypeError):
+            return None
+
+    def _count(self) -> int:
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        path = "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in self.database)
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as database:
-            print(int(database.execute(order["query"], [order["since"]]).fetchone()[0]))
-    except (sqlite3.Error, TypeError, ValueError, MemoryError) as error:
-        sys.exit(f"the messages cannot be counted: {error}")
+            return int(database.execute(self.query, [self.since]).fetchone()[0])

@@ -8,16 +8,13 @@ Nothing is written outside the folder, whatever the stream says. Owners and mode
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import resource
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from paddock.onboard.stream.files import FOLDER, descended
+from paddock.onboard.files import FOLDER, descended
 from paddock.onboard.stream.layout import BadStream, Json, parts_of
 from paddock.onboard.stream.reading import Reader, is_zero
 
@@ -176,15 +173,3 @@ def receive(order: Json, stream: IO[bytes]) -> Json:
         target.set_owner(entry["path"], *owners.of(entry), mode, entry["mtime"])
     target.sync()
     return manifest
-
-
-def main() -> None:
-    # A header of a hostile stream may claim to be as large as the memory.
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    try:
-        manifest = receive(json.loads(sys.argv[1]), sys.stdin.buffer)
-    except BadStream as error:
-        sys.exit(f"the stream cannot be used: {error}")
-    except (NoRoom, OSError) as error:
-        sys.exit(f"the stream cannot be written: {error}")
-    json.dump({key: value for key, value in manifest.items() if key != "entries"}, sys.stdout)

@@ -9,14 +9,19 @@ import os
 import resource
 import shutil
 import stat
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from paddock.onboard.stream.files import descended, opened
+from paddock.onboard.files import descended, opened
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.refusal import FAILED, Refusal
 from paddock.onboard.stream.layout import BadStream, Json, matcher, parts_of
 from paddock.onboard.stream.receive import MEMORY, ROOM, NoRoom, receive
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from paddock.onboard.program.serve import Payload
 
 _PATIENCE = 60  # seconds to wait for a program of an earlier run, which ends when its connection does
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -62,7 +67,7 @@ class Restoration:
 
     def _unpacked(self, order: Json) -> Json:
         """Unpack and verify a stream, set aside what is not for the home, and return the manifest."""
-        manifest = receive({**order, "folder": self.incoming}, sys.stdin.buffer)
+        manifest = receive({**order, "folder": self.incoming}, order["stream"])
         found = {entry["path"] for entry in manifest["entries"]}
         if missing := [path for path in order.get("expects", ()) if path not in found]:
             raise BadStream(f"it lacks {', '.join(missing)}")
@@ -130,12 +135,13 @@ class Restoration:
         with suppress(OSError):
             os.rmdir(self.before)  # an agent without files had nothing before that could be kept
 
-    def whole(self) -> None:
-        """Put back into the home what was set aside."""
-        if os.path.lexists(self.aside):
-            with self._lease():
-                put_back(self.aside, self.home)
-                print("what made it act is in its state again")
+    def whole(self) -> list[str]:
+        """Put back into the home what was set aside, and return what a person should know."""
+        if not os.path.lexists(self.aside):
+            return []
+        with self._lease():
+            put_back(self.aside, self.home)
+        return ["what made it act is in its state again"]
 
     def back(self) -> None:
         """Make what was the home before the home again, and remove the received state."""
@@ -224,33 +230,63 @@ def _sync(folder: str) -> None:
         os.close(descriptor)
 
 
-def main() -> None:
-    # A header of a hostile stream may claim to be as large as the memory.
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    order = json.loads(sys.argv[1])
-    work = Restoration(order["state"])
-    simple: dict[str, Callable[[], None]] = {
-        "settle": work.settle,
-        "swap": work.swap,
-        "back": work.back,
-        "finish": work.finish,
-        "whole": work.whole,
-    }
+@frozen
+class Restore:
+    """Carry out one part of a restoration: settle, swap, back, finish or whole. Return what a person should know."""
+
+    state: str
+    do: str
+
+    def perform(self, _: Payload) -> list[str]:
+        work = Restoration(self.state)
+        parts = {
+            "settle": work.settle,
+            "swap": work.swap,
+            "back": work.back,
+            "finish": work.finish,
+            "whole": work.whole,
+        }
+        with _refusing(), work.alone():
+            return parts[self.do]() or []
+
+
+@frozen
+class ExpectNew:
+    """Refuse a state that has files already, or no room for so many bytes."""
+
+    state: str
+    size: int
+
+    def perform(self, _: Payload) -> None:
+        with _refusing():
+            Restoration(self.state).expect_new(self.size)  # there may be no state yet to be alone with
+
+
+@frozen
+class Receive:
+    """Unpack a stream, the payload, beside the home, and verify it. Return its manifest without the entries."""
+
+    state: str
+    order: dict[str, object]
+
+    def perform(self, payload: Payload) -> Json:
+        # A header of a hostile stream may claim to be as large as the memory.
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        work = Restoration(self.state)
+        with _refusing(), work.alone():
+            return work.receive({**self.order, "stream": payload})
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
     try:
-        if order["do"] == "expect new":
-            work.expect_new(order["size"])  # there may be no state yet to be alone with
-            return
-        with work.alone():
-            if order["do"] == "receive":
-                json.dump(work.receive(order), sys.stdout)
-            else:
-                simple[order["do"]]()
+        yield
     except BadStream as error:
-        sys.exit(f"the stream of the state cannot be used: {error}")
+        raise Refusal(f"the stream of the state cannot be used: {error}", FAILED) from None
     except CannotRestore as error:
-        sys.exit(str(error))
+        raise Refusal(str(error), FAILED) from None
     except (NoRoom, OSError) as error:
-        sys.exit(f"the state cannot be restored: {error}")
+        raise Refusal(f"the state cannot be restored: {error}", FAILED) from None
 
 
 def set_aside(folder: str, aside: str, patterns: list[str], entries: list[Json]) -> None:

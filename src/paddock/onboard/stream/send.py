@@ -1,6 +1,6 @@
-"""Write the state of an agent to standard output as a stream. Runs on the machine.
+"""Write the state of an agent as a stream.
 
-The argument is JSON. `home` is the folder to send, `staging` a folder for copies of databases, `about` goes into the
+In an order, `home` is the folder to send, `staging` a folder for copies of databases, `about` goes into the
 manifest; `rebuilt`, `databases` and `growing` are patterns for paths. With `only`, nothing else is sent. With
 `examine`, SQLite checks each database, and the manifest names the damaged ones. The agent may run meanwhile, and may
 change anything while it is read.
@@ -23,8 +23,11 @@ import sys
 import tarfile
 import time
 from contextlib import suppress
-from typing import Any
 
+from paddock.onboard.files import FILE, FOLDER, descended, open_quietly, opened
+from paddock.onboard.program.frozen import frozen
+from paddock.onboard.program.refusal import FAILED, Refusal
+from paddock.onboard.program.serve import output
 from paddock.onboard.stream.database import (
     CannotCopy,
     DatabaseOrder,
@@ -33,7 +36,7 @@ from paddock.onboard.stream.database import (
     is_database,
     staged,
 )
-from paddock.onboard.stream.files import FILE, FOLDER, Exactly, Pieces, data_pieces, descended, open_quietly, opened
+from paddock.onboard.stream.files import Exactly, Pieces, data_pieces
 from paddock.onboard.stream.layout import (
     BLOCK,
     DEEPEST,
@@ -51,6 +54,12 @@ from paddock.onboard.stream.layout import (
     matcher,
     stays_inside,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from paddock.onboard.program.serve import Payload
 
 BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are part of its copy
 
@@ -93,7 +102,7 @@ class Sender:
                 self._database_in(home, path)
             self._folder(home, self.prefix, 1)
             if self.again and self.stopped:
-                sys.exit(f"a file changed while it was read: {self.again[0]!r}")
+                raise Refusal(f"a file changed while it was read: {self.again[0]!r}", FAILED)
             for _ in range(PASSES):
                 if not self.again:
                     break
@@ -299,7 +308,7 @@ class Sender:
     def _note(self, path: str, found: os.stat_result, kind: str, **more: Any) -> None:
         owner, group = self._owner(found)
         if len(self.entries) >= MOST_ENTRIES:
-            sys.exit(f"the state has more than {MOST_ENTRIES} files and folders")
+            raise Refusal(f"the state has more than {MOST_ENTRIES} files and folders", FAILED)
         self.entries[path] = {
             "path": path,
             "type": kind,
@@ -357,6 +366,12 @@ def group_name(gid: int) -> str:
         return f"#{gid}"
 
 
-def main() -> None:
-    order = json.loads(sys.argv[1])
-    Sender(order, io.FileIO(1, "w", closefd=False)).send()
+@frozen
+class SendState:
+    """Send a state."""
+
+    order: dict[str, object]
+    streams = True
+
+    def perform(self, _: Payload) -> None:
+        Sender(self.order, io.FileIO(output().fileno(), "w", closefd=False)).send()

@@ -11,6 +11,7 @@ from typing import Final, assert_never
 from paddock.base.errors import BadInput
 from paddock.base.frozen import frozen
 from paddock.channels import Guest, Unreachable, shared
+from paddock.channels.connection import end_connections
 from paddock.channels.ssh import SshGuest
 from paddock.file.agent_id import AgentId
 from paddock.file.models.place import Reach
@@ -140,6 +141,7 @@ class ProxmoxPlace:
     def perform(self, action: ProxmoxAction, seen: ProxmoxSeen, got: Got) -> Got:
         self._shared.end()
         shared.end()
+        end_connections()
         return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
     def _worker(self, known: ExpectedContainers) -> Worker:

@@ -20,8 +20,10 @@ from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed
 from paddock.channels import Guest, expect, records
+from paddock.channels.onboard import ask
 from paddock.kinds.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.kinds.packaged import sources as source_files
+from paddock.onboard.code.install import InstallTree, TryTree
 from paddock.runtimes.code.npm import fetch, has_hash
 from paddock.runtimes.sent import script
 
@@ -48,20 +50,21 @@ def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, 
     """
     interpreter = find_interpreter(guest, tree.pythons)
     archive = build(tree, interpreter)
-    known = tree.distribution.name
-    arguments = [store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
-    argv = script("code/install.sh", arguments)
-    expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
+    known, python = tree.distribution.name, interpreter.path
+    wanted = InstallTree(store, name or tree.id, agent or "", known, python, tuple(tree.proof))
+    ask(guest, "installing the code", wanted, archive.read_bytes(), deadline=600, python=python)
 
 
 def try_in(guest: Guest, tree: CodeTree, store: str, name: str) -> None:
     """Prove that an installed tree works on a guest, which may have another Python than the builder."""
-    expect(guest, "trying the code", script("code/try_code.sh", [f"{store}/{name}", *tree.proof]), deadline=300)
+    installed = f"{store}/{name}"
+    wanted = TryTree(installed, tuple(tree.proof))
+    ask(guest, "trying the code", wanted, deadline=300, python=f"{installed}/bin/python")
 
 
 def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
     """Return a Python of one of the versions. The distribution's Python is installed if there is none."""
-    argv = script("code/python.sh", versions)
+    argv = script("packages.sh", ["python", *versions])
     found = dict(records(expect(guest, "looking for Python", argv, deadline=300)))
     if "python" not in found:
         raise PaddockError(

@@ -18,17 +18,20 @@ from paddock.base.errors import BadInput
 from paddock.base.frozen import frozen
 from paddock.base.process import Pipes, Result
 from paddock.channels import Guest, expect
+from paddock.channels.onboard import Request
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.code import CodeTree
 from paddock.kinds.workload import ImageContract, Paths, Workload
+from paddock.onboard.configure import Sent
+from paddock.onboard.engine.create import Create
+from paddock.onboard.engine.images import PullImage, UsableImage
 from paddock.runtimes.bundle import quote
-from paddock.runtimes.contract import former_ids
 from paddock.runtimes.engine import unit
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
 from paddock.runtimes.engine.unit import stop_seconds
-from paddock.runtimes.sent import script, text
+from paddock.runtimes.sent import text
 from paddock.runtimes.systemd.runtime import Systemd
 
 _SCHEMA: Final = 1  # a new number recreates every container; use one only if older containers would not work
@@ -114,7 +117,7 @@ class Image:
 
     name: str
     archive: Path | None = None  # a file on the computer that runs Paddock; None means that the engine pulls the image
-    load: Sequence[str] = ()  # the argv that reads the archive from stdin and reports the image's id
+    load: Sequence[str] = ()  # the argv that reads the archive from stdin, and prints what it has loaded
 
 
 @frozen
@@ -143,7 +146,7 @@ class AgentContainer:
         """The image that the container is created from."""
         if path := self.spec.container.archive:
             archive = Archive.at(self.folder / path.expanduser())
-            load = script("image/load.sh", [self.engine.program, archive.verb])
+            load = [self.engine.program, archive.verb, *(["-"] if archive.verb == "import" else [])]
             return Image(archive.name, archive.path, load)
         named = self.spec.container.image or self.spec.container.base or ""  # validation requires one of them
         return Image(self.engine.reference(named))
@@ -177,11 +180,9 @@ class AgentContainer:
         # The tree is built with the interpreter of the image, so each image needs its own tree.
         return f"{tree.id}-{digest([self.image.name])[:8]}"
 
-    def base(self, pythons: Sequence[str]) -> Sequence[str]:
-        """Return the argv that reports the image to run: the base, or an image made from it with one of the Pythons."""
-        names = {"ENGINE": self.engine.program, "IMAGE": self.image.name, "CONTAINER": self.name, "AGENT": self.agent}
-        argv = script("image/base.sh", [text("code/python.sh"), *pythons])
-        return ["env", *(f"{name}={value}" for name, value in names.items()), *argv]
+    def base(self, pythons: Sequence[str]) -> Request:
+        """Return the request for the image to run: the base, or an image made from it with one of the Pythons."""
+        return UsableImage(self.engine.program, self.image.name, str(self.agent), text("packages.sh"), tuple(pythons))
 
     def builder(self, machine: Guest, image: str) -> Guest:
         """Return a guest that runs each command in a new container of an image, with the code store mounted."""
@@ -195,19 +196,18 @@ class AgentContainer:
             program = _TRIED.format(proof=proof, absent=shlex.quote(absent))
         else:
             variables = "".join(f"{name}={quote(value)}\n" for name, value in self.variables(workload).items())
-            program = variables + text("image/trial.sh")
+            become = "make_account\nas_agent / /bin/sh -c : 3</dev/null 4</dev/null 5</dev/null\n"
+            program = f"set -eu\n{variables}{text('account.sh')}{text('users.sh')}{become}"
         sample = Throwaway(machine, self.engine.program, image, folder=None)
         expect(sample, "trying", ["/bin/sh", "-c", program], deadline=300)
 
-    def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
-        """Return the argv that creates the container from a bundle's archive on stdin.
+    def create(self, sent: Sent, *, replaces: bool) -> Request:
+        """Return the request that creates the container of a bundle.
 
-        An existing container makes room if ``replaces`` is true; otherwise the script exits with ``UNSEEN``. It is kept
-        until the agent was verified with the new one.
+        An existing container makes room if ``replaces`` is true; otherwise it is a refusal. It is kept until the agent
+        was verified with the new one.
         """
-        arguments = [self.units.manager, self.units.paths.root, bundle_id, "replace" if replaces else ""]
-        arguments.append(former_ids(self.units.formers))
-        return script("engine/create.sh", arguments)
+        return Create(self.units.deployed, sent, replaces)
 
     @property
     def packages(self) -> Sequence[str]:
@@ -224,10 +224,9 @@ class AgentContainer:
         """Return the argv that prints the last line of the container's log."""
         return ["sh", "-c", '"$1" logs --tail 1 "$2" 2>&1', "paddock", self.engine.program, self.name]
 
-    def pull(self) -> Sequence[str]:
-        """Return the argv that pulls the image and reports it, beside the image that the container runs."""
-        variables = [f"ENGINE={self.engine.program}", f"CONTAINER={self.name}"]
-        return ["env", *variables, *script("image/pull.sh", [self.image.name])]
+    def pull(self) -> Request:
+        """Return the request that pulls the image and reports it, beside the image that the container runs."""
+        return PullImage(self.engine.program, self.image.name, self.name)
 
     # Rendering, for the runtime's bundle
 

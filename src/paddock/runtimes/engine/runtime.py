@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Final
 
 from paddock.base.frozen import frozen
+from paddock.channels.onboard import Request
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, ImageContract, Paths, Process, Program, Workload
+from paddock.onboard.apply import RecordVerified
+from paddock.onboard.engine.containers import Engine as AskedEngine
+from paddock.onboard.observe import Observe
+from paddock.onboard.systemd.look import Inspect
+from paddock.onboard.systemd.units import Remove
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, Runtime, former_ids
+from paddock.runtimes.contract import Isolation, Runtime
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.runtimes.engine.unit import files as health_files
 from paddock.runtimes.engine.unit import unit
-from paddock.runtimes.sent import script, text
+from paddock.runtimes.sent import text
 from paddock.runtimes.systemd.runtime import Systemd
 
 # The programs that install packages of a distribution, which need root.
@@ -77,11 +83,11 @@ class Engine(Runtime):
         workload = replace(workload, directories=below)
         if not container.brings_code:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
-            start, processes = "engine/start.sh", {each.name: _program(each, beyond) for each in rendered.processes}
+            start, processes = "start.sh", {each.name: _program(each, beyond) for each in rendered.processes}
         else:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
-            start, processes = "image/start_image.sh", {"main": _main(contract)}
+            start, processes = "start_image.sh", {"main": _main(contract)}
         name, required, search = self._units.unit("container"), self._units.required, self._units.search
         described = (self.agent.name, container.engine, required, self.paths.etc, search)
         units = {name: unit(*described, rendered.processes)}
@@ -91,10 +97,10 @@ class Engine(Runtime):
         files = {
             **container.files(workload),
             "start": text(start),
-            "enter": text("engine/enter_container.sh"),
-            "attach": text("engine/attach.sh"),
-            "halt": text("engine/halt.sh"),
-            **({"relock": text("engine/relock.sh")} if container.brings_code else {}),
+            "enter": text("enter_container.sh"),
+            "attach": text("attach.sh"),
+            "halt": text("halt.sh"),
+            **({"relock": text("relock.sh")} if container.brings_code else {}),
             **health_files(health),
             **{f"processes/{name}": program for name, program in processes.items()},
         }
@@ -136,28 +142,19 @@ class Engine(Runtime):
 
     # On the machine
 
-    def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        argv = script("engine/observe.sh", self._units.observed(packages))
+    @property
+    def manager(self) -> str:
+        return self._units.manager
+
+    def observe(self, packages: Sequence[str], distribution: str = "") -> Observe:
         engine = self.container.engine
-        return self._with(argv, IMAGE=self.container.image.name, INFO=engine.info, PACKAGES=" ".join(engine.packages))
+        asked = AskedEngine(
+            engine.program, self.container.name, self.container.image.name, engine.packages, engine.info
+        )
+        return Observe(self.deployed, tuple(packages), distribution, asked)
 
-    def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("engine/apply.sh", [self._units.manager, self.paths.root, bundle_id, former_ids(self.formers)])
-
-    def back(self) -> Sequence[str]:
-        return self._units.back()
-
-    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
-        return self._units.rename(former, mounted=mounted)
-
-    def stop(self) -> Sequence[str]:
-        return self._with(self._units.stop())
-
-    def start(self) -> Sequence[str]:
-        return self._units.start()
-
-    def remove(self) -> Sequence[str]:
-        return self._with(script("engine/remove.sh", self._units.removed))
+    def remove(self) -> Request:
+        return Remove(self.deployed, self.container.engine.program)
 
     @property
     def confines(self) -> frozenset[Isolation]:
@@ -170,22 +167,20 @@ class Engine(Runtime):
     def supervised(self, workload: Workload) -> Sequence[str]:
         return ["container"]
 
-    def inspect(self) -> Sequence[str]:
-        return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self.paths.root]))
+    def inspect(self) -> Inspect:
+        return Inspect(self.deployed, self.container.engine.program, self.container.name)
 
-    def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return self._with(script("engine/verified.sh", [self.paths.root, bundle_id, str(self.agent)]))
+    def record_verified(self, bundle_id: str) -> Request:
+        return RecordVerified(self.deployed, bundle_id, self.container.engine.program)
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        arguments = [self.container.engine.program, self.container.name, self.paths.root, *argv]
-        return script("engine/enter.sh", arguments)
+        # The program in the container starts as root, and becomes the agent's account at once.
+        start = 'terminal=; [ ! -t 0 ] || terminal=--tty; exec "$0" exec --interactive $terminal "$@"'
+        within = [self.container.engine.program, self.container.name, "/bin/sh", f"{self.paths.etc}/enter"]
+        return ["sh", "-c", start, *within, *argv]
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         return self._units.logs(lines, follow=follow)
-
-    def _with(self, argv: Sequence[str], **more: str) -> list[str]:
-        variables = {"ENGINE": self.container.engine.program, "CONTAINER": self.container.name, **more}
-        return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
 
 
 def _as_root(name: str) -> str:

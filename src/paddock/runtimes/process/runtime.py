@@ -15,7 +15,7 @@ from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, Paths, Process, Workload
 from paddock.runtimes import bundle
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of, former_ids
+from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of
 from paddock.runtimes.sent import script
 
 PROCESSES: Final = "processes.json"
@@ -30,6 +30,7 @@ class ForegroundProcess(Runtime):
     spec: AgentSpec
     formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
     foreground = True
+    manager = ""
     init = None
     confines: ClassVar[frozenset[Isolation]] = frozenset()
     owners: ClassVar[Sequence[int]] = ()
@@ -73,36 +74,8 @@ class ForegroundProcess(Runtime):
         }
         return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
-    def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        return script("process/observe.sh", [*self._where, str(self.agent), former_ids(self.formers), *packages])
-
-    @property
-    def _where(self) -> Sequence[str]:
-        return [self.paths.root, self.paths.code, self.paths.state_link, self.paths.state]
-
-    def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("process/apply.sh", [self.paths.root, bundle_id, former_ids(self.formers)])
-
-    def back(self) -> Sequence[str]:
-        return script("process/back.sh", [self.paths.root])
-
-    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
-        return script("process/rename.sh", [*self._where, str(self.agent), former])
-
-    def stop(self) -> Sequence[str]:
-        return script("process/stop.sh", [self.paths.state])
-
-    def start(self) -> Sequence[str]:
-        return ["true"]  # only the person at its terminal can start it
-
-    def remove(self) -> Sequence[str]:
-        return script("process/remove.sh", [self.paths.root, self.paths.code, str(self.agent), self.paths.state])
-
-    def inspect(self) -> Sequence[str]:
-        return script("process/inspect.sh", [self.paths.root])
-
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        return script("agent/enter.sh", [self.paths.root, self.paths.home, "", "", *argv])
+        return script("enter.sh", [self.paths.root, self.paths.home, "", "", *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

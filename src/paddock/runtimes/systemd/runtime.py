@@ -13,7 +13,7 @@ from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, Paths, Process, Program, Workload
 from paddock.runtimes import bundle, egress
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of, former_ids, variables
+from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of, variables
 from paddock.runtimes.sent import script, text
 from paddock.runtimes.systemd import confine
 from paddock.runtimes.systemd.confine import Confinement, Mounts, word
@@ -152,55 +152,17 @@ class Systemd(Runtime):
             f"programs/{program.name}": BundleFile(self._program(program), executable=True)
             for program in workload.programs
         }
-        holder = BundleFile(text("systemd/lease.sh"), executable=True)
+        holder = BundleFile(text("lease.sh"), executable=True)
         return Bundle({**files, **configuration(workload), "lease": holder})
-
-    def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        return script("systemd/observe.sh", self.observed(packages))
-
-    def observed(self, packages: Sequence[str]) -> Sequence[str]:
-        """Return the arguments of the scripts that observe the agent."""
-        paths = self.paths
-        names = [str(self.agent), former_ids(self.formers)]
-        return [self.manager, self.paths.root, paths.code, paths.state_link, paths.state, *names, *packages]
-
-    def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("systemd/apply.sh", [self.manager, self.paths.root, bundle_id, former_ids(self.formers)])
-
-    def back(self) -> Sequence[str]:
-        return script("systemd/back.sh", [self.manager, self.paths.root])
-
-    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
-        paths = self.paths
-        where = [self.manager, self.paths.root, paths.code, paths.state_link, paths.state]
-        return script("systemd/rename.sh", [*where, str(self.agent), former, "yes" if mounted else ""])
-
-    def stop(self) -> Sequence[str]:
-        return script("systemd/stop.sh", [self.manager, self.paths.root])
-
-    def start(self) -> Sequence[str]:
-        return script("systemd/start.sh", [self.manager, self.paths.root])
-
-    def remove(self) -> Sequence[str]:
-        return script("systemd/remove.sh", self.removed)
-
-    @property
-    def removed(self) -> Sequence[str]:
-        """The arguments of the scripts that remove the agent."""
-        return [self.manager, self.paths.root, self.paths.code, str(self.agent)]
 
     @property
     def manager(self) -> str:
-        """The systemd instance that supervises the agent, as the scripts name it."""
         return "user" if self.home else "system"
-
-    def inspect(self) -> Sequence[str]:
-        return script("systemd/inspect.sh", [self.manager, str(self.agent), self.paths.root])
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
         account = ["", ""] if self.home else [user.name, user.group_name]
-        return script("agent/enter.sh", [self.paths.root, self.paths.home, *account, *argv])
+        return script("enter.sh", [self.paths.root, self.paths.home, *account, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

@@ -11,9 +11,12 @@ verb=$1
 new=/etc/ssh/paddock-new
 case "$verb" in
     stage)
-        mkdir -p "$new"
-        [ -e "$new/ssh_host_ed25519_key" ] ||
-            ssh-keygen -q -t ed25519 -N '' -C "$(uname -n)" -f "$new/ssh_host_ed25519_key"
+        if [ ! -e "$new/ssh_host_ed25519_key" ]; then
+            rm -rf "$new" "$new.part"
+            mkdir "$new.part"
+            ssh-keygen -q -t ed25519 -N '' -C "$(uname -n)" -f "$new.part/ssh_host_ed25519_key"
+            mv -T "$new.part" "$new" # with both files, so that a kill leaves no half of a key
+        fi
         cat "$new/ssh_host_ed25519_key.pub"
         ;;
     switch)

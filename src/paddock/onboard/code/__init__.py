@@ -1,0 +1,1 @@
+"""Packages of the distribution, and trees with the code of agents."""

@@ -1,0 +1,1 @@
+"""The container of an agent in Docker or Podman, and its images."""

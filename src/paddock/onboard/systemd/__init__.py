@@ -1,0 +1,1 @@
+"""The units and the account of an agent."""
