@@ -85,3 +85,14 @@ def test_a_flood_instead_of_an_answer_is_cut_off() -> None:
 
     with pytest.raises(OutputCut):
         Connection(Flooded()).ask(FindVacant("nobody", 1), b"", 60)
+
+
+def test_the_answer_of_a_request_that_was_given_up_is_no_other_requests_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    vacant()
+    first = program()
+    with monkeypatch.context() as patch:
+        patch.setattr("paddock.channels.connection.answer_of", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            vacant()
+    assert not first.is_open
+    assert vacant().uid == 65534

@@ -35,7 +35,14 @@ class Connection:
         self._listening.start()
 
     def ask(self, request: Request, payload: bytes, deadline: float) -> Answer:
-        """Make a request, and return its answer."""
+        """Make a request, and return its answer. One that is given up ends the program, which would still answer it."""
+        try:
+            return self._asked(request, payload, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def _asked(self, request: Request, payload: bytes, deadline: float) -> Answer:
         modules = needed(type(request).__module__) - self._has
         self._has |= modules
         before, begun = len(self._pipes.said()), time.monotonic()
@@ -47,14 +54,12 @@ class Connection:
             try:
                 line = self._lines.get(timeout=max(begun + deadline - time.monotonic(), 0))
             except queue.Empty:
-                self.close()
                 raise DeadlinePassed(f"the program on {self._machine} did not answer within {deadline:.0f} s") from None
             if line is None:
                 self.is_open = False
                 return answer_of(self._pipes.end(), self._machine)
             printed += line
             if len(printed) > _LONGEST_ANSWER:
-                self.close()
                 raise OutputCut("the program", self._machine)
             if '"code":' in line:
                 said = mask(self._pipes.said()[before:])
@@ -108,5 +113,5 @@ def connected(guest: Guest) -> Connection | None:
 
 def end_connections() -> None:
     """End the connections of this thread: a machine is about to change."""
-    for key in [key for key in _connections if key[0] == threading.get_ident()]:
+    for key in [key for key in list(_connections) if key[0] == threading.get_ident()]:
         _connections.pop(key).close()

@@ -39,6 +39,9 @@ class Request(Protocol):
 class NoPython(PaddockError):
     """The machine has no Python, which the program needs."""
 
+    def __init__(self, machine: str) -> None:
+        super().__init__(f"{machine} has no python3", hint="install it there, or write packages: [python3]")
+
 
 @frozen
 class Answer:
@@ -105,7 +108,7 @@ def tried(
     try:
         result = guest.run(argv, stdin=stdin, deadline=deadline)
     except ProgramMissing:
-        raise NoPython(f"{guest.name} has no python3") from None
+        raise NoPython(guest.name) from None
     return answer_of(result, guest.name)
 
 
@@ -123,7 +126,7 @@ def answer_of(result: Result, machine: str) -> Answer:
             continue
         return Answer(_as_result(result, code, why), told.get("value"), said)
     if result.code == _NO_SUCH_PROGRAM:
-        raise NoPython(f"{machine} has no python3")
+        raise NoPython(machine)
     if result.cut:
         raise OutputCut("the program", machine)
     if result.ok:

@@ -179,7 +179,7 @@ def locked(path: str, why: str, *, wait: float | None = 0, create: bool = False)
     """Hold the lock of a file or a folder of root's. Without ``wait``, wait for as long as it takes."""
     import time
 
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND if create else os.O_RDONLY
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW if create else os.O_RDONLY
     with opened(path, flags | os.O_CLOEXEC) as file:
         end = time.monotonic() + (wait or 0)
         while True:

@@ -12,8 +12,6 @@ from paddock.onboard.agent import Agent, settings
 from paddock.onboard.files import link, link_of, locked, make_folder, names, remove, remove_empty, remove_tree, text
 from paddock.onboard.program.refusal import BUSY, Refusal
 
-_UNFINISHED = ".new"
-
 
 def keep_version(agent: Agent, tree: str) -> None:
     """Make a tree the agent's current one, and forget those that it does not need any more."""

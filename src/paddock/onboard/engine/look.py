@@ -80,11 +80,11 @@ def _of_engine(agent: Agent, engine: Engine, report: dict[str, Any]) -> dict[str
         return {
             "engine": f"down: the account {account} has no newuidmap, or no range of users of its own in /etc/subuid"
         }
-    asked = run([program, "info", "--format", engine.info])
-    if not asked.ok:
-        last = asked.err.strip().split("\n")[-1]
+    working = run([program, "ps", "--quiet"])
+    if not working.ok:
+        last = working.err.strip().split("\n")[-1]
         return {"engine": f"down: {_MESSAGE.sub(_FIRST, last)}"}
-    driver, _, live_restore = asked.out.strip().partition(" ")
+    driver, _, live_restore = run([program, "info", "--format", engine.info]).out.strip().partition(" ")
     seen: dict[str, Any] = {"engine": "up", "driver": driver, "live_restore": live_restore == "true"}
     present = image_id(program, engine.image)
     images: dict[str, Any] = {}

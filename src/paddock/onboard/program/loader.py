@@ -49,6 +49,8 @@ def requests(stream: IO[bytes], sent: Sent) -> Iterator[Any]:
 
 
 def main() -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036  the machine has the Python that it has
+        sys.exit(f"python3 on this machine is {sys.version.split()[0]}, and Paddock needs Python 3.11 or newer there")
     sent, stream, code = Sent(), os.fdopen(os.dup(0), "rb"), 0
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)  # programs that are started do not read requests
     sys.meta_path.insert(0, sent)

@@ -39,6 +39,7 @@ install() { # PACKAGE...
         echo "another run has been installing packages here for 15 minutes" >&2
         exit 1
     }
+    command -v python3 >/dev/null || set -- python3 "$@" # everything else that Paddock does here needs it
     install_packages "$@"
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 from paddock.onboard.agent import Agent
 from paddock.onboard.code.trees import drop_versions, expect_no_state
@@ -154,9 +155,8 @@ class _Units:
         if not changed and active == set(self.all):
             return True
         if any(each["ActiveState"] == "failed" or each["NRestarts"] not in ("", "0") for each in shown.values()):
-            self.manager.run(
-                "reset-failed", *self.all[1:]
-            )  # the restarts of the old bundle do not count for the new one
+            # The restarts of the old bundle do not count for the new one.
+            self.manager.run("reset-failed", *self.all[1:])
         running = active & set(self.processes)
         # An earlier Paddock started the lease: then systemd does not keep the lock when its process dies. It is
         # restarted once, while the agent is stopped for a restart anyway.
@@ -266,13 +266,12 @@ class Remove:
             _expect_stopped(agent)
             self._drop_configuration()
             remove_empty(os.path.dirname(root))  # a state may be in it
-        elif os.path.isdir(root):
-            with agent.lock(), dropping_unnamed(agent, self.engine):
+            return
+        with dropping_unnamed(agent, self.engine):  # an image that a container uses cannot be removed
+            with agent.lock() if os.path.isdir(root) else nullcontext():
                 self._drop_units()
-        else:
-            self._drop_units()
-        if self.engine:
-            remove_containers(agent, self.engine)
+            if self.engine:
+                remove_containers(agent, self.engine)
 
     def _drop_units(self) -> None:
         agent, manager = self.agent, Manager(self.agent.manager)
