@@ -209,7 +209,7 @@ def test_only_the_gates_start_processes() -> None:
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
     # agent's machine: its gate, streams of bytes from and to a program, the programs of verify, the test of a code
-    # tree, and those that limit its connections.
+    # tree, those that limit its connections, and those of its bundle.
     elsewhere = {
         "onboard/program/programs.py",
         "onboard/code/install.py",
@@ -219,7 +219,8 @@ def test_only_the_gates_start_processes() -> None:
         "onboard/hermes/proof.py",
         "onboard/egress/guard.py",
     }
-    elsewhere |= {"onboard/imports/users.py", "onboard/egress/families.py"}
+    elsewhere |= {"onboard/imports/users.py", "onboard/egress/families.py", "onboard/lease.py"}
+    elsewhere |= {"onboard/enter.py", "onboard/remains.py"}
     assert starters == {"base/process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 

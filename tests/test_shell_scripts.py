@@ -1,4 +1,4 @@
-"""shellcheck checks every shell script of the checkout, and only one package names the scripts of machines."""
+"""shellcheck checks every shell script of the checkout, and few modules name the scripts of machines."""
 
 from __future__ import annotations
 
@@ -51,16 +51,15 @@ def test_shellcheck_checks_every_shell_script_of_the_checkout(tmp_path: Path) ->
     assert scripts - checked(tmp_path) == set()
 
 
-def test_only_runtimes_name_scripts_of_machines() -> None:
+def test_only_runtimes_and_two_modules_of_places_name_scripts() -> None:
     source = CHECKOUT / "src/paddock"
     named = {
         str(path.relative_to(source))
         for path in source.rglob("*.py")
         if re.search(r"(?<!/)[\"'/]\w+\.sh[\"']", path.read_text())  # not the host of a URL
     }
-    # Places do not know runtimes. They have scripts of their own.
-    own = {"places/proxmox/machine/reach.py", "places/host/survey.py"}
-    assert {name for name in named if not name.startswith("runtimes/")} == own
+    places = {"places/proxmox/machine/reach.py", "places/host/survey.py"}
+    assert {name for name in named if not name.startswith("runtimes/")} == places
 
 
 def test_the_tests_run_shellcheck() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.base.errors import PaddockError
 from paddock.channels import records
-from paddock.runtimes.sent import text
+from paddock.channels.sent import text
 
 
 @given(

@@ -18,7 +18,7 @@ from paddock.verbs.verify import verify
 
 _REFUSED: Final = {"refused": "nobody answers"}
 _LOOKED_AT: Final = (
-    *("state", "lease", "ports", "memory", "limits", "isolation", "login"),
+    *("state", "lease", "ports", "memory", "limits", "isolation", "login", "outside"),
     *("listening", "company", "leaks", "configuration", "code", "inside", "health"),
 )
 _FACTS: Final = {**dict.fromkeys(_LOOKED_AT, _REFUSED), "processes": {}, "now": 0.0, "uid": 0}

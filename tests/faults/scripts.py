@@ -48,7 +48,7 @@ ACTIVE: Final = "/run/active-*"  # the units that run, for the stub of systemd
 ASIDE: Final = ("/run", "/tmp")
 # Their contents are random, if they are created again.
 RANDOM: Final = ("generated.env", ".paddock/identity", "/etc/ssh/ssh_host", "shadow")
-HOSTKEY: Final = resources.files("paddock.places.proxmox.machine") / "hostkey.sh"
+HOSTKEY: Final = resources.files("paddock.onboard.shell") / "hostkey.sh"
 
 # Requests and scripts that change nothing, or whose kills are tested elsewhere.
 ELSEWHERE: Final = {
@@ -63,7 +63,7 @@ ELSEWHERE: Final = {
             "code.packages.ReportInventory",
             "places.ReportMounts",
             "places.ReportStrays",
-            "places/host/survey.sh",
+            "onboard/shell/survey.sh",
             "imports.look.DescribeInstall",
             "relay.Relay",
             "request.AskAgent",
@@ -85,13 +85,14 @@ ELSEWHERE: Final = {
         (
             "state.claim.HoldLease",
             "code.install.TryTree",
+            "databases.CheckDatabases",
             "onboard/shell/enter.sh",
             "onboard/shell/enter_container.sh",
         ),
         "it changes no file but that of the lease, which is empty",
     ),
     **dict.fromkeys(
-        (f"onboard/shell/{name}.sh" for name in ("lease", "attach", "start", "start_image", "halt", "relock")),
+        (f"onboard/shell/{name}.sh" for name in ("attach", "start", "start_image", "halt", "relock")),
         "systemd runs it, and starts it again",
     ),
     "onboard/shell/packages.sh": "the package manager of the machine, which is asked again for what is missing",

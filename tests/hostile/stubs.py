@@ -48,6 +48,7 @@ esac
 """
 # A stub in which the units have failed: their logs are read.
 FAILED_UNITS: Final = r"""
+case "$*" in start*.enter@*) exit 1 ;; esac
 for word; do case "$1 $word" in
     show\ *.service) printf 'ActiveState=failed\nSubState=failed\nNRestarts=3\nMainPID=1\n\n' ;;
 esac; done

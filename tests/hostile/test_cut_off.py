@@ -20,6 +20,7 @@ import killed_script
 from killed_script import files_below, watch
 from levels import by_level, slow_proof
 from paddock.channels import onboard
+from paddock.channels.sent import source
 from paddock.channels.local import LocalGuest
 from paddock.channels.onboard import ask, sent
 from paddock.core.converge import plan_up
@@ -52,6 +53,7 @@ _SYSTEMCTL = r"""#!/bin/sh
 root=$HOME/.config/paddock/home_web running=$HOME/running
 run() { { cat "$root/secrets.env" && readlink "$root/current"; } >"$running"; }
 case "$*" in
+    start*enter@*) exit 1 ;;
     start*lease*) [ -e "$running" ] || run ;;
     start*main* | start*container*) [ -e "$running" ] || run ;;
     restart*main* | restart*container*) run ;;
@@ -156,9 +158,8 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account
     monkeypatch.setenv("PATH", f"{bin_}:{os.environ['PATH']}")
     monkeypatch.setenv("WEB_KEY", "")
     # If root runs the tests, the program finds the stubs where only root can write.
-    source = onboard._source
     monkeypatch.setattr(
-        onboard, "_source", lambda name: source(name).replace('SYSTEM_PATH = "', f'SYSTEM_PATH = "{bin_}:')
+        onboard, "source", lambda name: source(name).replace('SYSTEM_PATH = "', f'SYSTEM_PATH = "{bin_}:')
     )
     onboard.module_frame.cache_clear()
     yield Account(home, tmp_path / "paddock.yaml")

@@ -18,10 +18,10 @@ import pytest
 from hostile.foreground import supervised
 from paddock.base.process import Result
 from paddock.channels.onboard import answer_of, sent
+from paddock.channels.sent import program
 from paddock.onboard.agent import Agent
 from paddock.onboard.facts.main import Look
 from paddock.onboard.systemd.look import Inspect
-from paddock.runtimes.sent import program
 from paddock.verify.look import INSIDE
 
 LOOPBACK = "paddock.onboard.loopback"

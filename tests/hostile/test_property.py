@@ -28,10 +28,12 @@ from levels import by_level
 from paddock.base.errors import PaddockError
 from paddock.base.process import Result
 from paddock.channels.onboard import Request, sent
+from paddock.channels.sent import script
 from paddock.kinds.workload import Probes
 from paddock.onboard.code.install import ReportVersion
 from paddock.onboard.code.packages import ReportInventory
 from paddock.onboard.configure import Sent
+from paddock.onboard.databases import CheckDatabases
 from paddock.onboard.engine.create import LeaveEngine
 from paddock.onboard.facts.main import Look, ObserveAndLook
 from paddock.onboard.observe import ReportAgents
@@ -46,7 +48,6 @@ from paddock.onboard.systemd.account import CloseAccount
 from paddock.onboard.vacant import FindVacant
 from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
-from paddock.runtimes.sent import script
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.verify.line import Subject
 from paddock.verify.look import RuntimeArgvs, of_every_agent, question
@@ -185,6 +186,7 @@ def steps(systemd: Systemd, docker: Engine) -> Iterator[Request | Sequence[str]]
     order: dict[str, object] = {"home": systemd.paths.home, "staging": agent.state, "about": {}, "rebuilt": []}
     yield SendState({**order, "databases": ["**/*.db"], "growing": [], "examine": True})
     yield CountMessages(f"{systemd.paths.home}/state.db", "SELECT count(*) + ? FROM x", 0, [ATTACKER, ATTACKER])
+    yield CheckDatabases(systemd.paths.home, ["**/*.db"], [], [ATTACKER, ATTACKER])
     yield ExpectNew(agent.state, 0)
     for part in ("settle", "whole"):
         yield Restore(agent.state, part)
@@ -288,6 +290,7 @@ def test_every_script_that_runs_as_root_is_attacked() -> None:
     ]
     attacked = "\n".join(texts)
     elsewhere = {
+        "enter.sh": "it runs as the account that the agent runs as",
         "hostkey.sh": "it reads no file of the agent",
         "relock.sh": "tests/runtimes/test_image_scripts.py",
         "start_image.sh": "test_enter.py",

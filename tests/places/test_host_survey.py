@@ -13,6 +13,7 @@ import pytest
 from cases import agrees, golden, read_case
 from paddock.channels import Unreachable
 from paddock.channels.local import LocalGuest
+from paddock.channels.sent import text
 from paddock.channels.ssh import SshGuest
 from paddock.places.host.survey import Fit, parsed, shapes, survey
 from sshd import sshd
@@ -71,7 +72,7 @@ def test_programs_that_hang_or_fail_do_not_stop_the_survey(tmp_path: Path, monke
     (tmp_path / "df").write_text("#!/bin/sh\necho oops oops oops $(date) oops\n")
     for program in tmp_path.iterdir():
         program.chmod(0o755)
-    script = (Path(survey.__code__.co_filename).parent / "survey.sh").read_text()
+    script = text("survey.sh")
     done = subprocess.run(
         ["sh", "-c", script.replace("PATH=/usr", f"PATH={tmp_path}:/usr")],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},

@@ -42,6 +42,7 @@ def well(question: Mapping[str, Any]) -> dict[str, Any]:
         },
         "lease": {"held": True, "holders": [7], "holder": "bee since 2026-01-01T00:00:00Z"},
         "ports": {"own": question["ports"], "others": []},
+        "outside": [],
         "inside": {
             "uid": 10000,
             "answers": [{"found": {"content": 1}, "seconds": 0.1} for _ in question["inside"]["questions"]],

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from paddock.channels.sent import text
 from paddock.onboard.engine.images import layered_name
-from paddock.runtimes.sent import text
 
 # An engine that keeps each container as a folder with its labels, and notes what it starts.
 ENGINE = """#!/bin/sh

@@ -12,16 +12,17 @@ import pytest
 import paddock
 from cases import DATA
 from paddock.base.secret import Secret
+from paddock.channels import sent
+from paddock.channels.sent import program
 from paddock.file.agent_id import AgentId
 from paddock.kinds.hermes.recipe import Hermes
 from paddock.kinds.hermes.spec import HermesSpec
 from paddock.onboard.program.frozen import encoded
-from paddock.runtimes import egress, sent
+from paddock.runtimes import egress
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
 from paddock.runtimes.contract import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.process.runtime import ForegroundProcess
-from paddock.runtimes.sent import program
 from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
 
@@ -59,12 +60,17 @@ def package_files() -> Iterator[tuple[str, str]]:
     folder = Path(paddock.__file__).parent
     for path in sorted((folder / "onboard/shell").glob("*.sh")):
         yield f"onboard/shell/{path.name}", sent.text(path.name)
-    programs = [folder / "onboard/loopback.py", folder / "onboard/egress/families.py"]
+    onboard = ("loopback", "egress/families", "lease", "remains")
+    programs = [folder / f"onboard/{name}.py" for name in onboard]
     for path in [*sorted((folder / "onboard").rglob("launch.py")), *programs]:
         yield str(path.relative_to(folder)), path.read_text()
 
 
-PACKAGE_FILES = {**dict(package_files()), "runtimes/egress": program(egress.GUARD, egress.DEPLOYED)}
+PACKAGE_FILES = {
+    **dict(package_files()),
+    "runtimes/egress": program(egress.GUARD, egress.DEPLOYED),
+    "onboard/enter": program("paddock.onboard.enter"),
+}
 
 
 def shown(content: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.runtimes.sent import text
+from paddock.channels.sent import text
 
 UID = 54321
 

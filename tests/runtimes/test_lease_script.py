@@ -1,4 +1,4 @@
-"""The real lease script, with a socket in the place of systemd's notification socket."""
+"""The program of the lease, with a socket in the place of systemd's notification socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.runtimes.sent import text
+from paddock.onboard import lease
 
 _PASS_ON = """
 import os, sys
@@ -46,7 +46,7 @@ class Manager:
             listening.bind(str(address))
             listening.settimeout(0.1)
             environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": str(address)}
-            argv = ["sh", "-c", text("lease.sh"), "lease", str(self.state), "home_web"]
+            argv = [sys.executable, "-I", "-S", lease.__file__, str(self.state), "home_web"]
             if self.store is not None:
                 environment["LISTEN_FDS"] = "1"
                 argv = [sys.executable, "-c", _PASS_ON, str(self.store), *argv]
@@ -149,25 +149,9 @@ def test_the_lease_on_the_state_of_another_agent_is_refused(manager: Manager, id
 def test_a_lock_on_a_file_that_was_replaced_is_not_the_lease(manager: Manager) -> None:
     with manager.process():
         pass
-    lease = manager.state / ".paddock/lease"
-    lease.rename(lease.with_name("was"))
+    held = manager.state / ".paddock/lease"
+    held.rename(held.with_name("was"))
     with manager.process() as holder:
         assert holder.poll() is None
         assert manager.said[-3:-1] == ["FDSTOREREMOVE=1\nFDNAME=lease", "FDSTORE=1\nFDNAME=lease"]
     assert not manager.is_free()
-
-
-def test_without_python_the_lease_fails_instead_of_becoming_ready(
-    manager: Manager, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    programs = manager.folder / "bin"
-    programs.mkdir()
-    for name in ("sh", "sed", "flock", "cat", "uname", "date"):
-        found = next(path for path in map(Path, ("/usr/bin", "/bin")) if (path / name).exists())
-        (programs / name).symlink_to(found / name)
-    monkeypatch.setenv("PATH", str(programs))
-    with manager.process() as refused:
-        assert refused.wait() == 69
-        assert refused.stdout is not None
-        assert "needs python3" in refused.stdout.read()
-    assert manager.said == []

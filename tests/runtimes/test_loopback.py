@@ -18,10 +18,10 @@ import pytest
 
 from paddock.channels.local import LocalGuest
 from paddock.channels.onboard import framed_chunk, send, sent, started, told
+from paddock.channels.sent import on_demand
 from paddock.onboard import loopback
 from paddock.onboard.relay import Relay
 from paddock.onboard.request import AskAgent
-from paddock.runtimes.sent import on_demand
 from paddock.verify.look import INSIDE
 
 

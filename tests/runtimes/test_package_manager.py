@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from paddock.channels.sent import text
 from paddock.onboard.code.packages import BY_DNF, PROGRAMS, present
 from paddock.onboard.program import programs as on_machine
-from paddock.runtimes.sent import text
 
 # The program on the machine asks about several packages at once, and the shell about one.
 DPKG = """#!/bin/sh

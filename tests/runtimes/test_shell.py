@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import paddock
-from paddock.channels import records
-from paddock.runtimes import sent
+from paddock.channels import records, sent
 
 PACKAGE = Path(paddock.__file__).parent
 PYTHONS = [f"3.{minor}" for minor in range(8, 20)]

@@ -130,6 +130,7 @@ def test_a_quick_verification_has_the_cheap_checks_only() -> None:
         "state.writable",
         "lease",
         "ports",
+        "isolation.outside",
         "process.gateway",
         "health",
         "egress.closed",

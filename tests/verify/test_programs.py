@@ -20,11 +20,11 @@ import pytest
 
 from paddock.base.process import Result
 from paddock.channels.onboard import answer_of, framed, framed_payload, program_for, started
+from paddock.channels.sent import on_demand
 from paddock.onboard.agent import Agent as Deployed
 from paddock.onboard.facts import beside as inside
 from paddock.onboard.facts.main import Look
 from paddock.onboard.systemd.look import Inspect
-from paddock.runtimes.sent import on_demand
 from paddock.verify.look import INSIDE as MODULE
 
 INSIDE = on_demand(MODULE)
@@ -145,6 +145,7 @@ def machine_facts(
         "holder_file": f"{folder}/holder",
         "folders": [str(folder)],
         "ports": [],
+        "account": "",
         "alone": True,
         "inside": {"argv": PYTHON, "program": INSIDE, "load": [], "questions": [agent.request("/health")]},
         **more,

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import Any, Final, Protocol, TypeVar, overload
 
 from paddock.base import bounded, process
@@ -17,6 +16,7 @@ from paddock.base.errors import PaddockError
 from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed, Pipes, ProgramMissing, Result
 from paddock.channels import Guest, MachineDiskFull, OutputCut
+from paddock.channels.sent import source
 from paddock.onboard.program.frozen import Malformed, decoded, encoded
 from paddock.onboard.program.serve import VERSION
 
@@ -187,7 +187,7 @@ def sent(request: Request, payload: bytes = b"", python: str = _PYTHON) -> tuple
 
 def started(python: str = _PYTHON) -> list[str]:
     """Return the argv that starts the program."""
-    return [python, "-I", "-S", "-c", f"{_source(f'{_PROGRAM}.loader')}main()"]
+    return [python, "-I", "-S", "-c", f"{source(f'{_PROGRAM}.loader')}main()"]
 
 
 def framed(request: Request) -> bytes:
@@ -218,7 +218,7 @@ def module_frame(modules: frozenset[str]) -> bytes:
     """Return modules in the form of the program's input; nothing if there are none."""
     if not modules:
         return b""
-    data = zlib.compress(json.dumps({name: _source(name) for name in sorted(modules)}).encode())
+    data = zlib.compress(json.dumps({name: source(name) for name in sorted(modules)}).encode())
     return b"M %d\n%s" % (len(data), data)
 
 
@@ -231,11 +231,5 @@ def needed(module: str) -> frozenset[str]:
         name = left.pop()
         if name not in found:
             found.add(name)
-            left += _IMPORTED.findall(_source(name))
+            left += _IMPORTED.findall(source(name))
     return frozenset(found)
-
-
-@cache
-def _source(module: str) -> str:
-    package, _, name = module.rpartition(".")
-    return (resources.files(package) / f"{name}.py").read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ from paddock.plan.container import ContainerWant
 from paddock.plan.version import IMAGE
 from paddock.runtimes import egress
 from paddock.runtimes.bundle import Bundle, secret_name, secrets_digest
-from paddock.runtimes.contract import Runtime
+from paddock.runtimes.contract import Isolation, Runtime
 from paddock.runtimes.open import runtime_for
 from paddock.runtimes.systemd import confine
 
@@ -78,6 +78,12 @@ class Located(Deployment):
     def distribution(self) -> str:
         """The package that brings its code, as the files of packages are named; empty without one."""
         return self.code[1].distribution.name.replace("-", "_") if self.code else ""
+
+    @property
+    def account(self) -> list[int] | None:
+        """The uid and gid of its account; None if it has the rights of the account that supervises it."""
+        user = self.spec.user
+        return [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in self.runtime.confines else None
 
     @property
     def limits_units(self) -> bool:

@@ -1,49 +1,67 @@
-"""Check every database in an agent's home, and count its rows. Runs on the machine, as the agent.
-
-The argument is JSON: `home`, and the patterns `databases` and `rebuilt`.
-"""
+"""Check every database in an agent's home, and count its rows, with the agent's rights."""
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-import sys
 from contextlib import closing
 
+from paddock.onboard.program.frozen import encoded, frozen
+from paddock.onboard.state.child import as_agent
 from paddock.onboard.stream.layout import matcher
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
-def look(home: str, databases: list[str], rebuilt: list[str]) -> dict[str, list[object]]:
-    """Return for each database what SQLite says of it, and how many rows it has."""
-    wanted, unwanted = matcher(databases), matcher(rebuilt)
-    found: dict[str, list[object]] = {}
-    for folder, _, names in os.walk(home):
-        for name in names:
-            path = os.path.relpath(f"{folder}/{name}", home)
-            if wanted.fullmatch(path) and not unwanted.fullmatch(path):
-                found[path] = list(examined(f"{folder}/{name}"))
-    return found
+    from paddock.onboard.program.serve import Payload
+
+SECONDS = 600
 
 
-def examined(path: str) -> tuple[str, int]:
-    """Return SQLite's verdict on a database, and the number of its rows."""
+@frozen
+class Examined:
+    said: str  # SQLite's verdict
+    rows: int
+
+
+@frozen
+class CheckDatabases:
+    """Report each database."""
+
+    home: str
+    databases: list[str]  # patterns
+    rebuilt: list[str]  # patterns of those that do not count
+    account: list[int] | None  # uid and gid, if the agent has an account of its own
+
+    def perform(self, _: Payload) -> Any:
+        owner = (self.account[0], self.account[1]) if self.account else None
+        return as_agent(owner, self._look, seconds=SECONDS)
+
+    def _look(self) -> dict[str, object]:
+        wanted, unwanted = matcher(self.databases), matcher(self.rebuilt)
+        found: dict[str, object] = {}
+        for folder, _, names in os.walk(self.home):
+            for name in names:
+                path = os.path.relpath(f"{folder}/{name}", self.home)
+                if wanted.fullmatch(path) and not unwanted.fullmatch(path):
+                    found[path] = encoded(_examined(f"{folder}/{name}"))
+        return found
+
+
+def _examined(path: str) -> Examined:
     try:
         with closing(sqlite3.connect(path, timeout=30)) as database:
             said = str(database.execute("PRAGMA integrity_check").fetchone()[0])
             tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            return said, sum(rows(database, table) for table in tables)
+            return Examined(said, sum(_rows(database, table) for table in tables))
     except sqlite3.Error as error:
-        return str(error), 0
+        return Examined(str(error), 0)
 
 
-def rows(database: sqlite3.Connection, table: str) -> int:
+def _rows(database: sqlite3.Connection, table: str) -> int:
     quoted = table.replace('"', '""')
     try:
         return int(database.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()[0])  # noqa: S608
     except sqlite3.Error:
         return 0  # a virtual table whose module is not in Python's SQLite
-
-
-def main() -> None:
-    json.dump(look(**json.loads(sys.argv[1])), sys.stdout)

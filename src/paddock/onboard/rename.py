@@ -87,7 +87,7 @@ class Rename:
 
     def _drop_units(self, old_root: str) -> None:
         manager = Manager(self.agent.manager)
-        for unit in manager.units_of(old_root):
+        for unit in manager.linked(old_root):
             manager.drop(unit)
         manager.drop_table(self.former)
         manager.run("daemon-reload")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -140,10 +141,18 @@ class Runtime(Protocol):
 
 def environment_of(workload: Workload) -> str:
     """Return the variables that all processes of an agent share, as a file for a shell."""
-    shared = [dict(process.environment) for process in workload.processes]
-    common = {name: value for name, value in shared[0].items() if all(each.get(name) == value for each in shared)}
     path = [f'PATH={quote(":".join(workload.processes[0].path))}:"$PATH"\n'] if workload.processes[0].path else []
-    return "".join([*(f"{name}={quote(value)}\n" for name, value in sorted(common.items())), *path])
+    return "".join([*(f"{name}={quote(value)}\n" for name, value in sorted(_common(workload).items())), *path])
+
+
+def _common(workload: Workload) -> dict[str, str]:
+    first, *others = [process.environment for process in workload.processes]
+    return {name: value for name, value in first.items() if all(each.get(name) == value for each in others)}
+
+
+def common_variables(workload: Workload, machine_path: str) -> dict[str, str]:
+    """Return the environment of a program beside the processes: what they share, and the first one's programs."""
+    return variables(replace(workload.processes[0], environment=_common(workload)), machine_path)
 
 
 def variables(process: Process, machine_path: str) -> dict[str, str]:

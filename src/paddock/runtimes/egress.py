@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib import resources
 from typing import Final
 
+from paddock.channels.sent import program, source
 from paddock.file.models.network import Endpoint, NetworkSpec
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Workload
 from paddock.onboard.egress.surroundings import is_address
-from paddock.runtimes.sent import program
 
 PACKAGE: Final = "nftables"  # the Debian package with the program `nft`
 GUARD: Final = "paddock.onboard.egress.guard"
@@ -37,7 +36,7 @@ def files(
         "denied": list(neighbours),
         "names": asks_names(spec.network, workload.reaches),
     }
-    families = (resources.files("paddock.onboard.egress") / "families.py").read_text(encoding="utf-8")
+    families = source("paddock.onboard.egress.families")
     configured = json.dumps(configuration, indent=2) + "\n"
     return {"egress.json": configured, "egress.py": program(GUARD, DEPLOYED), "families.py": families}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paddock.runtimes.sent import script
+from paddock.channels.sent import script
 
 
 def install_packages(packages: Sequence[str]) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -11,11 +10,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 from paddock.backups.contract import Backup, Backups, Drill
-from paddock.base import bounded, clock
+from paddock.base import clock
 from paddock.base.errors import PaddockError, Refused
 from paddock.base.frozen import frozen
 from paddock.base.text import one_line
-from paddock.channels import Guest, expect
+from paddock.channels import Guest, onboard
 from paddock.core import converge
 from paddock.core.ask import ask
 from paddock.core.deployment import Deployment
@@ -23,10 +22,10 @@ from paddock.core.lock import drill_lock
 from paddock.core.notify import Notifier
 from paddock.core.observe import observe, reach
 from paddock.core.resolve import Located, locate
+from paddock.onboard.databases import CheckDatabases, Examined
 from paddock.onboard.standin import digest
 from paddock.onboard.stream.layout import matcher
 from paddock.plan.step import Plan
-from paddock.runtimes.sent import program
 from paddock.verbs import copies
 from paddock.verbs.backup import keeper, known, question
 from paddock.verbs.restore import choose, incoming_of
@@ -171,22 +170,13 @@ def _prove(trial: Trial) -> str:
 def _check_databases(copy: Located, guest: Guest) -> int:
     """Check every database as the agent sees it; return the number of all rows."""
     keeping = copy.recipe.keeping(copy.spec)
-    order = {
-        "home": copy.runtime.inside.home,
-        "databases": list(keeping.databases),
-        "rebuilt": list(keeping.rebuilt),
-    }
-    python = f"{copy.paths.code}/{copy.code[0]}/bin/python" if copy.code else "python3"
-    argv = [python, "-I", "-c", program("paddock.onboard.databases"), json.dumps(order)]
-    printed = expect(guest, f"checking the databases of {copy.name}", copy.runtime.enter(argv), deadline=_CHECK_SECONDS)
-    try:
-        found = {str(path): (str(said), int(rows)) for path, (said, rows) in bounded.parsed(printed).items()}
-    except (ValueError, TypeError, AttributeError):
-        raise PaddockError(f"{copy.name} printed no list of its databases") from None
-    broken = [f"{path}: {said}" for path, (said, _) in found.items() if said != "ok"]
+    asked = CheckDatabases(copy.paths.home, list(keeping.databases), list(keeping.rebuilt), copy.account)
+    what = f"checking the databases of {copy.name}"
+    found = onboard.ask(guest, what, asked, deadline=_CHECK_SECONDS, into=dict[str, Examined])
+    broken = [f"{path}: {each.said}" for path, each in found.items() if each.said != "ok"]
     if broken:
         raise PaddockError(one_line(f"its databases are damaged: {'; '.join(broken)}"))
-    return sum(rows for _, rows in found.values())
+    return sum(each.rows for each in found.values())
 
 
 def _recall(copy: Located, guest: Guest, facts: list[str], *, real_model: bool) -> None:

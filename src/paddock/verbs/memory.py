@@ -21,7 +21,6 @@ from paddock.channels.onboard import tried
 from paddock.core.deployment import Deployment
 from paddock.core.resolve import Located
 from paddock.onboard.stream.database import CountMessages
-from paddock.runtimes.contract import Isolation
 from paddock.show.table import columns
 from paddock.verbs.backup import among, chosen, destination_of, known, question
 
@@ -153,10 +152,7 @@ def since(agent: Located, guest: Guest, at: int) -> str:
     messages = agent.recipe.keeping(agent.spec).messages
     counted = ""
     if messages:
-        user = agent.spec.user
-        # Without an account of its own, the agent has the rights of the account that runs this.
-        account = [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None
-        asked = CountMessages(f"{agent.paths.home}/{messages.database}", messages.count, at, account)
+        asked = CountMessages(f"{agent.paths.home}/{messages.database}", messages.count, at, agent.account)
         number = tried(guest, asked).value
         known = isinstance(number, int) and 0 <= number < 10**11
         counted = f": {number} messages" if known else ": an unknown number of messages"

@@ -133,6 +133,16 @@ def _usable(path: str, done: Mapping[str, Any]) -> Verdict:
     return Verdict(False, f"the agent cannot use {path}: {str(done['err']).strip().rpartition('Error: ')[2]}")
 
 
+def outside_lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Line]:
+    """Check that the agent's account runs nothing outside the agent's units. Nobody else uses the account."""
+    if not subject.account:
+        return
+    found = [one_line(str(each))[:100] for each in fact["found"]]
+    evidence = f"processes of {subject.account} outside the agent's units: {', '.join(found[:5])}"
+    hint = f"the agent has left its confinement, look at its memory; `paddock down --only {subject.agent}` ends them"
+    yield Line.of("isolation.outside", not found, evidence if found else "no process of the agent is elsewhere", hint)
+
+
 _LIMITS: Final = "machine.limits"
 _SLACK: Final = 1.01  # the kernel rounds to pages, systemd to thousandths
 

@@ -13,7 +13,12 @@ Facts = Mapping[str, Any]
 _Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
 
 # By the name of the fact, in the order of the output.
-_QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease, "ports": exposure.ports}
+_QUICK: Final[Mapping[str, _Judge]] = {
+    "state": state.lines,
+    "lease": state.lease,
+    "ports": exposure.ports,
+    "outside": confinement.outside_lines,
+}
 _ALL: Final[Mapping[str, _Judge]] = {
     "memory": state.memory,
     "limits": confinement.limits_lines,

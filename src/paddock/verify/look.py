@@ -11,12 +11,12 @@ from paddock.base.frozen import frozen
 from paddock.base.text import one_line
 from paddock.channels import Guest
 from paddock.channels.onboard import ask
+from paddock.channels.sent import on_demand
 from paddock.kinds.checks import Attempt, Check, Connect, Databases, LogLines, ReadFile, WriteInto
 from paddock.kinds.workload import Answer, Command, OpenPort, Paths, Probes, Request, Verdict, judged
 from paddock.onboard.facts.main import Look
 from paddock.onboard.systemd.look import Inspect
 from paddock.runtimes.contract import Isolation
-from paddock.runtimes.sent import on_demand
 from paddock.verify.line import Line, Outcome, Subject
 
 # Folders that are searched for secrets after the others, because an agent can fill them with files, and the search ends

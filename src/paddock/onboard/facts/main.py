@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+from contextlib import suppress
 
 from paddock.onboard.agent import current_bundle
 from paddock.onboard.facts.files import text
@@ -15,6 +16,7 @@ from paddock.onboard.facts.state import lease, state
 from paddock.onboard.facts.threads import in_thread
 from paddock.onboard.observe import Observe
 from paddock.onboard.program.frozen import frozen
+from paddock.onboard.remains import left
 from paddock.onboard.request import PAUSE, ask
 from paddock.onboard.systemd.look import Inspect, inspected
 
@@ -44,7 +46,8 @@ class Look:
     question: dict[str, object]
 
     def perform(self, _: Payload) -> Json | None:
-        os.setpriority(os.PRIO_PROCESS, 0, 5)  # the agent has priority
+        with suppress(OSError):  # it has less already
+            os.setpriority(os.PRIO_PROCESS, 0, 5)  # the agent has priority
         question: Json = {**self.question, "supervisor": self.supervisor}
         beside = Beside(question["inside"])
         try:
@@ -124,6 +127,7 @@ def early_looks(question: Json) -> dict[str, Callable[[], Any]]:
 
 def late_looks(question: Json, running: dict[str, Json], beside: Program | OSError) -> dict[str, Callable[[], Any]]:
     """Return the functions that find the other facts, by the names of the facts."""
+    supervisor: Inspect = question["supervisor"]
     started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
     pids, alone = agents_own(started), question["alone"]
     quick: dict[str, Callable[[], Any]] = {
@@ -131,6 +135,7 @@ def late_looks(question: Json, running: dict[str, Json], beside: Program | OSErr
         "state": lambda: state(question["folders"]),
         "lease": lambda: lease(question["lease_file"], question["holder_file"]),
         "ports": lambda: ports(question["ports"], pids, alone=alone),
+        "outside": lambda: outside(question["account"], supervisor.agent.id),
     }
     if not question["all"]:
         return quick
@@ -146,6 +151,12 @@ def late_looks(question: Json, running: dict[str, Json], beside: Program | OSErr
         "company": lambda: company(pids, alone=alone) if question["own_machine"] else [],
         "leaks": lambda: leaks(question["env_files"], question["search"], question["skip"], question["logs"]),
     }
+
+
+def outside(account: str, agent: str) -> list[str]:
+    """Return the processes of the agent's account that are in none of its units, each with its unit."""
+    found = left(account) if account else []
+    return [f"{each.name} in {each.unit}" for each in found if not each.unit.startswith(f"paddock-{agent}.")]
 
 
 def begun(looks: dict[str, Callable[[], Any]]) -> dict[str, Callable[[], Json]]:

@@ -55,8 +55,8 @@ class Manager:
         found = dict(zip(units, values, strict=False))
         return {unit: {name: found.get(unit, {}).get(name, "") for name in properties} for unit in units}
 
-    def units_of(self, root: str) -> list[str]:
-        """Return the units of an agent: the links into its own folder.
+    def linked(self, root: str) -> list[str]:
+        """Return what an agent has in the manager's folder: the links into its own folder.
 
         Their names do not suffice: the name of one agent can be the beginning of another's.
         """
@@ -67,6 +67,10 @@ class Manager:
             and name.endswith(".service")
             and link_of(f"{self.units}/{name}") == f"{root}/current/units/{name}"
         ]
+
+    def units_of(self, root: str) -> list[str]:
+        """Return the units of an agent. A template of units is none."""
+        return [name for name in self.linked(root) if not is_template(name)]
 
     def stop(self, units: Sequence[str]) -> None:
         """Stop units in one call: systemd stops them in the reverse of the order in which it starts them."""
@@ -94,6 +98,10 @@ class Manager:
         for name in names(self.programs):
             if link_of(f"{self.programs}/{name}").startswith(f"{root}/current/programs/"):
                 remove(f"{self.programs}/{name}")
+
+
+def is_template(unit: str) -> bool:
+    return unit.endswith("@.service")
 
 
 def halt(root: str, who: str, container: str) -> None:

@@ -27,7 +27,7 @@ from paddock.onboard.program.programs import found as found_program
 from paddock.onboard.program.refusal import BUSY, FAILED, Refusal
 from paddock.onboard.state.top import holder, own
 from paddock.onboard.systemd.account import close_account_of
-from paddock.onboard.systemd.manager import Manager, engine_of, halt, wanted
+from paddock.onboard.systemd.manager import Manager, engine_of, halt, is_template, wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,10 +53,11 @@ class _Units:
         self.root = found.root
         self.manager = Manager(found.agent.manager)
         self.all = wanted(found.settings)
+        self.templates = found.settings.get("ENTER", "").split()
         self.lease = self.all[0]
         self.processes = found.settings["UNITS"].split()
         self.programs = found.settings.get("PROGRAMS", "").split()
-        self.linked = self.manager.units_of(self.root)
+        self.linked = self.manager.linked(self.root)
         self.stale = found.switched  # systemd has not read the units as they are
 
     def switch(self) -> list[str]:
@@ -101,15 +102,16 @@ class _Units:
             halt(self.root, self.found.agent.name, "previous container")
 
     def _link_units(self) -> None:
-        for unit in set(self.linked) - set(self.all):
-            self.manager.must("stop", unit)
+        for unit in set(self.linked) - {*self.all, *self.templates}:
+            if not is_template(unit):
+                self.manager.must("stop", unit)
             self.manager.drop(unit)
             self.stale = True
         if not self.found.settings.get("EGRESS"):
             self.manager.drop_table(self.found.agent.id)  # without its unit the agent has stopped too
         folder = self.manager.units
         make_folder(f"{folder}/{self.manager.target}.wants")
-        for unit in self.all:
+        for unit in (*self.all, *self.templates):
             self._link(f"{self.root}/current/units/{unit}", f"{folder}/{unit}")
         self._link(f"{self.root}/current/units/{self.lease}", f"{folder}/{self.manager.target}.wants/{self.lease}")
         self._link_drop_in("relaxed")
@@ -140,11 +142,11 @@ class _Units:
         if text(limits) != content:
             write(limits, content, 0o644)
             self.stale = True
-        self._link_drop_in("limits", self.processes)
+        self._link_drop_in("limits", [*self.processes, *self.templates])
 
     def _link_drop_in(self, name: str, units: list[str] | None = None) -> None:
         if os.path.exists(f"{self.root}/{name}.conf"):
-            for unit in self.all if units is None else units:
+            for unit in [*self.all, *self.templates] if units is None else units:
                 make_folder(f"{self.manager.units}/{unit}.d")
                 self._link(f"{self.root}/{name}.conf", f"{self.manager.units}/{unit}.d/paddock-{name}.conf")
 
@@ -276,10 +278,9 @@ class Remove:
     def _drop_units(self) -> None:
         agent, manager = self.agent, Manager(self.agent.manager)
         expect_no_state(agent.root, agent.versions)  # before a unit is stopped, and again right before folders go
-        units = manager.units_of(agent.root)
-        for unit in units:
+        for unit in manager.units_of(agent.root):
             manager.must("stop", unit)
-        for unit in units:
+        for unit in manager.linked(agent.root):
             manager.drop(unit)
         manager.drop_table(agent.id)
         manager.run("daemon-reload")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from importlib import resources
 from typing import Final
 
 from paddock.base.frozen import frozen
 from paddock.base.text import one_line
 from paddock.channels import Guest, expect, records
+from paddock.channels.sent import script
 
 NATIVE: Final = "native"
 CONTAINER: Final = "container"
@@ -67,8 +67,7 @@ class Fit:
 
 def survey(guest: Guest) -> HostSurvey:
     """Ask a host in one round trip. Nothing is changed there."""
-    script = (resources.files(__package__) / "survey.sh").read_text(encoding="utf-8")
-    return parsed(expect(guest, "looking at the host", ["sh", "-c", script], deadline=60))
+    return parsed(expect(guest, "looking at the host", script("survey.sh"), deadline=60))
 
 
 def parsed(printed: str) -> HostSurvey:

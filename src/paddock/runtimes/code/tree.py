@@ -21,11 +21,11 @@ from paddock.base.frozen import frozen
 from paddock.base.process import CommandFailed
 from paddock.channels import Guest, expect, records
 from paddock.channels.onboard import ask
+from paddock.channels.sent import script
 from paddock.kinds.code import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.kinds.packaged import sources as source_files
 from paddock.onboard.code.install import InstallTree, TryTree
 from paddock.runtimes.code.npm import fetch, has_hash
-from paddock.runtimes.sent import script
 
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # the folder in the archive; install.sh moves its programs into the tree's bin

@@ -19,6 +19,7 @@ from paddock.base.frozen import frozen
 from paddock.base.process import Pipes, Result
 from paddock.channels import Guest, expect
 from paddock.channels.onboard import Request
+from paddock.channels.sent import text
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.code import CodeTree
@@ -31,7 +32,6 @@ from paddock.runtimes.engine import unit
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
 from paddock.runtimes.engine.unit import stop_seconds
-from paddock.runtimes.sent import text
 from paddock.runtimes.systemd.runtime import Systemd
 
 _SCHEMA: Final = 1  # a new number recreates every container; use one only if older containers would not work

@@ -11,6 +11,7 @@ from typing import Final
 
 from paddock.base.frozen import frozen
 from paddock.channels.onboard import Request
+from paddock.channels.sent import text
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, ImageContract, Paths, Process, Program, Workload
@@ -20,11 +21,10 @@ from paddock.onboard.observe import Observe
 from paddock.onboard.systemd.look import Inspect
 from paddock.onboard.systemd.units import Remove
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, Runtime
+from paddock.runtimes.contract import Isolation, Runtime, environment_of
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.runtimes.engine.unit import files as health_files
 from paddock.runtimes.engine.unit import unit
-from paddock.runtimes.sent import text
 from paddock.runtimes.systemd.runtime import Systemd
 
 # The programs that install packages of a distribution, which need root.
@@ -96,6 +96,7 @@ class Engine(Runtime):
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, filters=filters, more=more)
         files = {
             **container.files(workload),
+            "environment": environment_of(rendered),
             "start": text(start),
             "enter": text("enter_container.sh"),
             "attach": text("attach.sh"),

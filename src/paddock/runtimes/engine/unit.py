@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 import signal
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any, Final
 
+from paddock.channels.sent import source
 from paddock.kinds.workload import CLEAN_SIGNALS, Command, Health, OpenPort, Page, Process
 from paddock.runtimes.engine.dialect import Dialect
 
@@ -117,4 +117,4 @@ def _script(command: str, before: str = "") -> str:
 
 
 def _program() -> str:
-    return (resources.files("paddock.onboard") / _PROGRAM).read_text(encoding="utf-8")
+    return source("paddock.onboard.loopback")

@@ -10,13 +10,13 @@ from typing import ClassVar, Final
 
 from paddock.base import folders
 from paddock.base.frozen import frozen
+from paddock.channels.sent import script
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, Paths, Process, Workload
 from paddock.runtimes import bundle
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
 from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of
-from paddock.runtimes.sent import script
 
 PROCESSES: Final = "processes.json"
 RUNNING: Final = "running"  # the file beside the bundles that lists the processes of `paddock run`
@@ -75,7 +75,7 @@ class ForegroundProcess(Runtime):
         return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        return script("enter.sh", [self.paths.root, self.paths.home, "", "", *argv])
+        return script("enter.sh", [self.paths.root, self.paths.home, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

@@ -8,19 +8,20 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.base.frozen import frozen
+from paddock.channels.sent import program, source
 from paddock.file.agent_id import AgentId
 from paddock.file.models.whole import AgentSpec
 from paddock.kinds.workload import Health, Paths, Process, Program, Workload
 from paddock.runtimes import bundle, egress
 from paddock.runtimes.bundle import Bundle, BundleFile, quote
-from paddock.runtimes.contract import Isolation, Runtime, configuration, environment_of, variables
-from paddock.runtimes.sent import script, text
+from paddock.runtimes.contract import Isolation, Runtime, common_variables, configuration, variables
 from paddock.runtimes.systemd import confine
 from paddock.runtimes.systemd.confine import Confinement, Mounts, word
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Where NixOS has its programs; those with privileges come first, such as newuidmap. Only root writes below /run.
 _NIXOS_PATH: Final = "/run/wrappers/bin:/run/current-system/sw/bin"
+_ENTER: Final = "paddock.onboard.enter"
 
 
 @frozen
@@ -86,7 +87,9 @@ class Systemd(Runtime):
         seen = Mounts(self.spec.mounts, mounted)
         units = {self.unit(process.name): self._process_unit(process, seen) for process in workload.processes}
         filters = self.filters(workload, self.spec.user.name, neighbours)
-        found = self.bundle_of(units, workload, tree, mounted=mounted, filters=filters)
+        found = self.bundle_of(units, workload, tree, mounted=mounted, filters=filters, more={"ENTER": self._enter})
+        entered = {f"units/{self._enter}": self._enter_unit(workload, seen), "enter.py": program(_ENTER)}
+        found = Bundle({**found.files, **{path: BundleFile(text) for path, text in entered.items()}})
         return found if mounted else found.with_limits(confine.lines(self.spec.machine))
 
     def filters(self, workload: Workload, user: str | int, neighbours: Sequence[str]) -> Mapping[str, str]:
@@ -99,6 +102,16 @@ class Systemd(Runtime):
     def required(self) -> Sequence[str]:
         """The units that have to run while the agent runs."""
         return [self.unit("lease"), *([self.unit("egress")] if self.spec.network.closed else [])]
+
+    @property
+    def _ends_account(self) -> bool:
+        """Whether all processes of the account end with the agent: Paddock made the account for it alone."""
+        return self.home is None and self.spec.user.create
+
+    @property
+    def _enter(self) -> str:
+        """The template of the units in which programs run beside the agent."""
+        return self.unit("enter@")
 
     def unit(self, part: str) -> str:
         """Return the name of one of the agent's units."""
@@ -137,10 +150,11 @@ class Systemd(Runtime):
             **more,
         }
         texts = {
-            "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             **({} if self.home else {"sysusers.conf": confine.sysusers(agent.name, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
+            "lease.py": source("paddock.onboard.lease"),
+            **({"remains.py": source("paddock.onboard.remains")} if self._ends_account else {}),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
             **({f"units/{self.unit('egress')}": self._egress_unit(list(units))} if filters else {}),
             **filters,
@@ -152,17 +166,14 @@ class Systemd(Runtime):
             f"programs/{program.name}": BundleFile(self._program(program), executable=True)
             for program in workload.programs
         }
-        holder = BundleFile(text("lease.sh"), executable=True)
-        return Bundle({**files, **configuration(workload), "lease": holder})
+        return Bundle({**files, **configuration(workload)})
 
     @property
     def manager(self) -> str:
         return "user" if self.home else "system"
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        user = self.spec.user
-        account = ["", ""] if self.home else [user.name, user.group_name]
-        return script("enter.sh", [self.paths.root, self.paths.home, *account, *argv])
+        return ["python3", "-I", "-S", f"{self.paths.etc}/enter.py", self.manager, self._enter, *argv]
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
@@ -194,6 +205,8 @@ esac
 
     def _lease_unit(self, units: Sequence[str], *, mounted: bool) -> str:
         agent, paths = self.agent, self.paths
+        ends = f"ExecStopPost=+python3 -I -S {paths.etc}/remains.py {self.spec.user.name}\n"
+        ending = ends if self._ends_account else ""
         return f"""\
 [Unit]
 Description=Lease on the state of {agent.name}
@@ -205,8 +218,8 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=all
-{self.search}ExecStart={paths.etc}/lease {paths.state} {agent}
-# systemd keeps the lock after its holder died, until this unit has stopped.
+{self.search}ExecStart=python3 -I -S {paths.etc}/lease.py {paths.state} {agent}
+{ending}# systemd keeps the lock after its holder died, until this unit has stopped.
 FileDescriptorStoreMax=1
 Restart=always
 RestartSec=5
@@ -236,14 +249,43 @@ CapabilityBoundingSet=CAP_NET_ADMIN
 NoNewPrivileges=yes
 """
 
+    def _service(self, directory: str, variables: Mapping[str, str], command: str) -> str:
+        """Return the lines of a service that runs a program of the agent, as its account and with its environment."""
+        user, root = self.spec.user, self.paths.root
+        account = "" if self.home else f"User={user.name}\nGroup={user.group_name}\n"
+        environment = (f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables.items()))
+        return f"""\
+[Service]
+Type=exec
+{account}WorkingDirectory={directory}
+{"".join(environment)}EnvironmentFile={root}/secrets.env
+EnvironmentFile={root}/generated.env
+{self.search}ExecStart={command}
+"""
+
+    def _enter_unit(self, workload: Workload, seen: Mounts) -> str:
+        """Return the template of the units in which programs run beside the agent. They start no lease."""
+        required, processes = " ".join(self.required), workload.processes
+        writes = dict.fromkeys(path for process in processes for path in process.writable)
+        confined = self._confined(self.paths.home, *writes, browser=any(process.browser for process in processes))
+        command = f"python3 -I -S {self.paths.etc}/enter.py inside %i"
+        return f"""\
+[Unit]
+Description=A program beside {self.agent.name}
+Requisite={required}
+PartOf={required}
+After={required}
+JoinsNamespaceOf={" ".join(self.unit(process.name) for process in processes)}
+{seen.conditions}CollectMode=inactive-or-failed
+StartLimitIntervalSec=0
+
+{self._service(self.paths.home, common_variables(workload, self.path), command)}TimeoutStopSec=10
+{seen.service}{confined.lines()}"""
+
     def _process_unit(self, process: Process, seen: Mounts) -> str:
-        paths, user, required = self.paths, self.spec.user, " ".join(self.required)
-        environment = "".join(
-            f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, self.path).items())
-        )
+        required = " ".join(self.required)
         # systemd expands variables in command lines only.
         command = " ".join(word(each).replace("$", "$$") for each in process.argv)
-        account = "" if self.home else f"User={user.name}\nGroup={user.group_name}\n"
         return f"""\
 [Unit]
 Description={process.name} of {self.agent.name}
@@ -252,17 +294,11 @@ After={required} network-online.target
 Wants=network-online.target
 {seen.conditions}StartLimitIntervalSec=0
 
-[Service]
-Type=exec
-{account}WorkingDirectory={process.directory}
-{environment}EnvironmentFile={self.paths.root}/secrets.env
-EnvironmentFile={self.paths.root}/generated.env
-{self.search}ExecStart={command}
-Restart={process.restart}
+{self._service(process.directory, variables(process, self.path), command)}Restart={process.restart}
 RestartSec={process.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, process.clean_exits))}
 RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-{seen.service}{self._confined(paths.home, *process.writable, browser=process.browser).lines()}"""
+{seen.service}{self._confined(self.paths.home, *process.writable, browser=process.browser).lines()}"""

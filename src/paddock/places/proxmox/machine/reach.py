@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from paddock.base.frozen import frozen
 from paddock.channels import Guest, Unreachable, expect
 from paddock.channels import shared as early
 from paddock.channels.pct import PctGuest, read_host_key
+from paddock.channels.sent import script
 from paddock.channels.shared import SharedConnection
 from paddock.channels.ssh import SshGuest, listens, scan_host_key
 from paddock.places.contract import Got
@@ -217,9 +217,9 @@ class Reacher:
         if not self._node and vmid not in self._shared:
             self._connected(vmid, address, old)
         guest = self.guest(f"machine-{vmid}", vmid, address, [old])
-        new = expect(guest, "creating a host key", _script("stage")).split()[1]
+        new = expect(guest, "creating a host key", script("hostkey.sh", ["stage"])).split()[1]
         record(f"{old},{new}")
-        expect(guest, "changing the host key", _script("switch"))
+        expect(guest, "changing the host key", script("hostkey.sh", ["switch"]))
         record(new)
         if shared := self._shared.get(vmid):
             self._shared[vmid] = replace(shared, key=new)
@@ -261,8 +261,3 @@ def logged_fingerprint(log: Iterable[str]) -> str | None:
             done = next(lines, "").split()
             return done[1] if len(done) > 1 and done[0] == "done:" else None
     return None
-
-
-def _script(verb: str) -> list[str]:
-    text = (resources.files(__package__) / "hostkey.sh").read_text(encoding="utf-8")
-    return ["sh", "-c", text, "paddock", verb]

@@ -40,7 +40,7 @@ def program(main: str, names: Mapping[str, str] | None = None) -> str:
     It is the argument of ``python3 -I -c``. The machine does not need Paddock. ``names`` are the names that
     packages had in an earlier version, with which the text stays the same.
     """
-    sources = [(name, _source(name)) for name in _needed(main)]
+    sources = [(name, source(name)) for name in _needed(main)]
     for now, before in (names or {}).items():
         sources = [(name.replace(now, before), text.replace(now, before)) for name, text in sources]
     return _LOADER.format(sources=sources)
@@ -51,7 +51,7 @@ def on_demand(main: str) -> str:
 
     It is the argument of ``python3 -I -S -c``. Bundles have programs of the other form, which therefore stays as it is.
     """
-    return _ON_DEMAND.format(sources={name: _source(name) for name in _needed(main)}, main=main)
+    return _ON_DEMAND.format(sources={name: source(name) for name in _needed(main)}, main=main)
 
 
 def _needed(main: str) -> list[str]:
@@ -59,7 +59,7 @@ def _needed(main: str) -> list[str]:
     found: dict[str, None] = {}
 
     def add(name: str) -> None:
-        for imported in _IMPORTED.findall(_source(name)):
+        for imported in _IMPORTED.findall(source(name)):
             if imported not in found:
                 add(imported)
         found[name] = None
@@ -69,7 +69,8 @@ def _needed(main: str) -> list[str]:
 
 
 @cache
-def _source(module: str) -> str:
+def source(module: str) -> str:
+    """Return a module of ``paddock.onboard``, the only package that machines get anything of."""
     package, _, name = module.rpartition(".")
     return (resources.files(package) / f"{name}.py").read_text(encoding="utf-8")
 
