@@ -17,6 +17,7 @@ from paddock.onboard.engine.look import containers as look_at_containers
 from paddock.onboard.files import is_held, lines, link_of, names, text
 from paddock.onboard.program.frozen import frozen
 from paddock.onboard.program.refusal import FAILED, Refusal
+from paddock.onboard.remains import processes
 from paddock.onboard.state.home import changed_since_written
 from paddock.onboard.state.top import holder as found_holder
 from paddock.onboard.state.top import identity_of, is_own, newer_version, own
@@ -317,6 +318,15 @@ def account(look: Look) -> str:
         return ""
     uid = look.bundle.get("USER_UID", "")
     return f"{look.bundle.get('OWNER', '')}:{uid}:{look.bundle.get('GROUP_GID') or uid}"
+
+
+@reader
+def numbers(look: Look) -> dict[str, str]:
+    """Who runs what under which number of an account: the agent, which is not here yet, needs one of its own."""
+    agents = (look.agent.id, *look.agent.formers)
+    if look.agent.manager != "system" or any(os.path.lexists(f"{look.agent.root_of(each)}/current") for each in agents):
+        return {}
+    return {str(uid): f"{each.name} in {each.unit}" for uid, each in processes().items()}
 
 
 @reader

@@ -18,6 +18,7 @@ import time
 from contextlib import suppress
 
 MADE = "Paddock agent"  # the beginning of the comment of an account that Paddock made
+_FIRST = 1000  # uid of an account of a person or an agent
 _SECONDS = 60
 _ROUNDS = 20  # of stopping, after which processes are killed whether or not all of them are stopped
 _UID = re.compile(r"(?m)^Uid:\s+(.+)$")
@@ -51,7 +52,18 @@ def left(account: str) -> list[Left]:
     return [each for each in found if each]
 
 
-def _process(pid: int, uid: int, owners: _Owners) -> Left | None:
+def processes() -> dict[int, Left]:
+    """Return a process of each account that an agent could have, in the machine's own namespace of users."""
+    found = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):
+            uid = os.stat(f"/proc/{name}").st_uid
+            if uid >= _FIRST and uid not in found and (each := _process(int(name), uid, None)):
+                found[uid] = each
+    return found
+
+
+def _process(pid: int, uid: int, owners: _Owners | None) -> Left | None:
     with suppress(OSError):
         status = _text(f"/proc/{pid}/status")
         uids = "".join(_UID.findall(status)[:1]).split()
@@ -60,7 +72,7 @@ def _process(pid: int, uid: int, owners: _Owners) -> Left | None:
         if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
             return None
         parts = _text(f"/proc/{pid}/cgroup").rstrip("\n").rpartition(":")[2].split("/")
-        if not owners.have(parts):
+        if owners is None or not owners.have(parts):
             return Left(pid, str(uid), status, parts[-1])
     return None
 

@@ -95,6 +95,7 @@ class AgentSeen:
     holder: str | None = None
     account: str = ""  # of the current bundle, in the form of the wanted one
     account_open: Sequence[str] = ()  # ways for others to log in to it, if Paddock made it
+    numbers: Mapping[str, str] = field(default_factory=dict)  # of accounts with processes, before the agent is there
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
     # Facts for the quick checks of `verify`, if they were read at the same time. Plans do not depend on them.
