@@ -36,6 +36,7 @@ def seen(pairs: Records) -> AgentSeen:
         housing=Housing(*values.get("housing", "").split(" ")[:2]),
         holder=values.get("holder"),
         account_open=_all(pairs, "account.open"),
+        numbers=dict(value.split(" ", 1) for value in _all(pairs, "number")),
         room=(int(room[0]), int(room[1])) if room else None,
         limits=_all(pairs, "limit"),
         ends={value.split(" ")[0]: _ends(value) for value in _all(pairs, "ends")},

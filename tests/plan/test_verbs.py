@@ -127,6 +127,7 @@ def _as_line(step: Step) -> str:
         "packages-that-cannot-be-installed",
         "system-service-on-nixos",
         "account-other-uid",
+        "account-in-use",
         "account-other-name",
         "account-open",
         "limits-with-other-settings",

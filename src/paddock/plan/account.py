@@ -16,8 +16,14 @@ _ACCOUNT: Final = re.compile(r"([a-z_][a-z0-9_-]*):([a-z_][a-z0-9_-]*):(\d+):(\d
 
 
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
-    """Return why the agent cannot have its new account here: the name or the number is still that of the old one."""
+    """Return why the agent cannot have its account here: others use its number, or name or number are of the old one."""
     old, new = _ACCOUNT.fullmatch(seen.account), _ACCOUNT.fullmatch(want.account)
+    if new and new[3] in seen.numbers:
+        return Refusal(
+            f"uid {new[3]}, of {agent}, is in use on its machine: {one_line(seen.numbers[new[3]])[:200]}",
+            f"give {agent} a number that nobody uses there, user: {{name: {new[1]}, uid: {_free(seen, int(new[3]))}}}",
+            code="account.in-use",
+        )
     if not old or not new:
         return None
     for kind, id_, name, number in (("account", "uid", 1, 3), ("group", "gid", 2, 4)):
@@ -29,6 +35,10 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             what = f"{id_} {old[number]} is that of {kind} {old[name]}, and the file says {new[name]}"
         return Refusal(f"on the machine of {agent}, {what}", _hint(agent, want), code="account.changed")
     return None
+
+
+def _free(seen: AgentSeen, number: int) -> int:
+    return next(each for each in range(number + 1, number + len(seen.numbers) + 2) if str(each) not in seen.numbers)
 
 
 def close(agent: str, seen: AgentSeen) -> Step:
