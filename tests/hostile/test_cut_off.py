@@ -20,9 +20,9 @@ import killed_script
 from killed_script import files_below, watch
 from levels import by_level, slow_proof
 from paddock.channels import onboard
-from paddock.channels.sent import source
 from paddock.channels.local import LocalGuest
 from paddock.channels.onboard import ask, sent
+from paddock.channels.sent import source
 from paddock.core.converge import plan_up
 from paddock.core.observe import observe
 from paddock.core.open import deployments

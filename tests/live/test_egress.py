@@ -201,7 +201,8 @@ def test_code_in_the_unit_of_hermes_gets_nowhere_by_the_kernel(node: Node) -> No
 
 def test_agents_on_one_host_do_not_reach_each_other(node: Node, neighbour: str) -> None:
     tree = by_ssh(node, neighbour)
-    ports = {"web": (8123, 12000), "shop": (8124, 12001), "friend": (8125, 12002)}
+    # The host is that of the test above, and has accounts of its agents.
+    ports = {"web": (8123, 20123), "shop": (8124, 20124), "friend": (8125, 20125)}
     for name, (port, uid) in ports.items():
         tree["agents"][name] = {
             "kind": "service",

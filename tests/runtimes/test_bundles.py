@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import paddock
 from cases import DATA
+from exposure import exposure
 from paddock.base.secret import Secret
 from paddock.channels import sent
 from paddock.channels.sent import program
@@ -164,3 +166,11 @@ def test_the_digest_of_secrets_depends_on_each_value() -> None:
     secrets = {"A": Secret("1")}
     assert secrets_digest(secrets, {}) != secrets_digest({"A": Secret("2")}, {})
     assert secrets_digest(secrets, {"0": Secret("x")}) != secrets_digest(secrets, {"0": Secret("y")})
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_program_that_limits_connections_is_confined(tmp_path: Path) -> None:
+    files = bundle_of(Systemd(HERMES, limited("internet")), mounted=False).files
+    unit = tmp_path / "egress.service"
+    unit.write_text(next(file.content for path, file in files.items() if path.endswith(".egress.service")))
+    assert exposure(unit) <= 3.0

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
+from exposure import exposure
 from paddock.base.errors import BadInput
 from paddock.verbs.schedule import Timer
 
@@ -41,6 +42,17 @@ def test_systemd_accepts_the_units(path: Path, tmp_path: Path) -> None:
     files = [str(tmp_path / name) for name in made.units()]
     said = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True, timeout=60)
     assert "paddock-backup" not in said.stderr, said.stderr
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_service_of_root_is_confined(tmp_path: Path) -> None:
+    """Unless agents are on this machine: what root does for them there needs its rights."""
+    case = read_case(Path(__file__).parents[1] / "data/schedule/system.yaml")["timer"]
+    made = timer(**{**case, "folder": "/"})
+    unit = tmp_path / f"{made.name}.service"
+    unit.write_text(made.units()[unit.name])
+    assert exposure(unit) <= 3.0
+    assert "ProtectSystem" not in timer(**{**case, "beside_agents": True}).units()[unit.name]
 
 
 @pytest.mark.parametrize("word", ["a$b", "100%", 'a"b', "a'b", "a\\b", "a\nExecStart=/bin/sh"])

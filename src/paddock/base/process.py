@@ -32,6 +32,7 @@ _CHUNK: Final = 1 << 16
 _LARGE_PIPE: Final = 1 << 20  # bytes; with the usual 64 KiB both ends of a stream wait often
 _LONGEST_LINE: Final = 64 << 10
 _INTERRUPT_GRACE: Final = 0.25  # seconds a child gets to end by itself after Ctrl-C
+_DRAINED: Final = 1.0  # seconds for the rest of what an ended program printed
 
 
 @frozen
@@ -222,6 +223,7 @@ def piped(
             timer.cancel()
             if grace:
                 _interrupt(child, grace)
+    listening.join(_DRAINED)  # the program has ended; another may keep its pipe open
 
 
 def _drain(pipe: IO[bytes], sink: _Captured) -> None:

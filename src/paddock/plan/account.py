@@ -16,7 +16,7 @@ _ACCOUNT: Final = re.compile(r"([a-z_][a-z0-9_-]*):([a-z_][a-z0-9_-]*):(\d+):(\d
 
 
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
-    """Return why the agent cannot have its account here: others use its number, or name or number are of the old one."""
+    """Return why the agent cannot have its account here: others use its number, or the old account has a part of it."""
     old, new = _ACCOUNT.fullmatch(seen.account), _ACCOUNT.fullmatch(want.account)
     if new and new[3] in seen.numbers:
         return Refusal(

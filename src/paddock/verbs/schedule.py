@@ -42,6 +42,7 @@ def timer_for(loaded: Loaded, files: Sequence[Path], sets: Sequence[str], at: st
         at=at,
         environment=str(environment_file(loaded.spec.project)),
         system=os.geteuid() == 0,
+        beside_agents=any(place.host and place.host.address is None for place in loaded.spec.places.values()),
     )
 
 
@@ -246,6 +247,31 @@ def _run(argv: Sequence[str], deadline: float = 60.0) -> Result:
     return process.run(argv, deadline=deadline, env={**runtime, **os.environ})
 
 
+# Of root's service, which reads the file and its keys, talks to other machines, and writes backups to any folder. The
+# systemd of an account has most of this only with no new privileges, with which an engine without root does not start.
+_CONFINEMENT: Final = (
+    "CapabilityBoundingSet=CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER",
+    "LockPersonality=yes",
+    "NoNewPrivileges=yes",
+    "PrivateDevices=yes",
+    "PrivateMounts=yes",
+    "PrivateTmp=yes",
+    "ProtectClock=yes",
+    "ProtectControlGroups=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectSystem=full",
+    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallErrorNumber=EPERM",
+)
+
 # systemd would replace $ and %, and a line break would begin another setting.
 _PLAIN: Final = re.compile(r"[^$%\"'\\\x00-\x1f\x7f]+")
 
@@ -272,6 +298,7 @@ class Timer:
     at: str  # when, as systemd writes it
     environment: str  # the file with the variables of the service
     system: bool  # of the whole machine, run by root; otherwise of an account
+    beside_agents: bool = False  # agents of the file are on this machine, and root's programs for them need its rights
 
     def __post_init__(self) -> None:
         for word in (*self.argv, self.folder, self.at, self.environment):
@@ -325,6 +352,8 @@ class Timer:
         yield "UMask=0077"
         yield "Nice=10"
         yield "TimeoutStartSec=1d"
+        if self.system and not self.beside_agents:
+            yield from _CONFINEMENT
 
     def _service(self) -> str:
         online = ["Wants=network-online.target", "After=network-online.target"] if self.system else []

@@ -229,7 +229,7 @@ WantedBy={"default" if self.home else "multi-user"}.target
 """
 
     def _egress_unit(self, units: Sequence[str]) -> str:
-        etc = self.paths.etc
+        etc, confined = self.paths.etc, Confinement((self.paths.root,), (), internet=True)
         return f"""\
 [Unit]
 Description=Limits of the connections of {self.agent.name}
@@ -245,8 +245,9 @@ ExecStart=python3 -I -S {etc}/egress.py {etc}
 ExecReload=kill -HUP $MAINPID
 Restart=always
 RestartSec=5
-CapabilityBoundingSet=CAP_NET_ADMIN
-NoNewPrivileges=yes
+{confined.lines()}CapabilityBoundingSet=CAP_NET_ADMIN
+# It reads what is mounted, also below homes: storage on the network.
+ProtectHome=read-only
 """
 
     def _service(self, directory: str, variables: Mapping[str, str], command: str) -> str:
