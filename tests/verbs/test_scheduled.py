@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from backups.saving import back_up
 from cli.conftest import Paddock, paddock
+from paddock.verbs import scheduled
 
 __all__ = ["paddock"]
 
@@ -62,12 +64,9 @@ def test_one_agent_that_cannot_be_opened_does_not_stop_the_others(file: Path, pa
     assert said.code == 2
     assert "remote: environment variable NO_SUCH_TOKEN is not set" in said.err
     assert "hermes: hermes has no state on its machine yet" in said.err
-    assert told(file) == [
-        ("remote", "backup failed"),
-        ("remote", "backup overdue"),
-        ("hermes", "backup failed"),  # it has a recent backup
-        ("asleep", "backup overdue"),
-    ]
+    # The agents that are not backed up now are told of first; the others are backed up side by side.
+    assert told(file)[0] == ("asleep", "backup overdue")
+    assert sorted(told(file)[1:]) == [("hermes", "backup failed"), ("remote", "backup failed")]
 
 
 def test_an_old_backup_of_an_agent_that_fails_is_overdue(file: Path, paddock: Paddock) -> None:
@@ -93,3 +92,34 @@ def test_a_dry_run_prints_the_units_and_writes_no_journal(file: Path, paddock: P
     assert f"schedule run --file {file}\n" in said.out
     assert "OnCalendar=03:30\nPersistent=true\n" in said.out
     assert paddock("timings", "--json").out == "[]\n"
+
+
+def test_one_agent_that_takes_long_does_not_hold_up_the_others(
+    file: Path, paddock: Paddock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents whose node saves them wait for each other: it saves one after the other."""
+    of_node = "{place: node, runtime: systemd, backup: {to: {proxmox: {storage: local}}}}"
+    before, _, after = FILE.partition("  remote:")
+    _, _, after = after.partition("  asleep:")
+    _, _, after = after.partition("\n")
+    other = "{place: here, connectors: {api_server: {port: 8701}}, backup: {to: ./backups}}"
+    agents = {"one": of_node, "two": of_node, "hermes": "{place: here, backup: {to: ./backups}}", "other": other}
+    file.write_text(before + "".join(f"  {name}: {spec}\n" for name, spec in agents.items()) + after)
+    others, log = threading.Event(), []
+
+    def made(_: object, name: str, *__: object) -> str:
+        log.append(name)
+        if name == "hermes":
+            assert others.wait(20), "the other agents wait for this one"
+        if len(log) == 4:
+            others.set()
+        return f"{name}: made"
+
+    monkeypatch.setattr(scheduled, "_one", made)
+    paddock("approve", "--yes")
+    said = paddock("schedule", "run")
+    assert said.code == 0, said.err
+    assert sorted(line for line in said.out.splitlines() if line.endswith("made")) == [
+        f"{name}: made" for name in ("hermes", "one", "other", "two")
+    ]
+    assert log.index("one") < log.index("two")

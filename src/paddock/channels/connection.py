@@ -93,7 +93,8 @@ def connections() -> Iterator[None]:
         yield
     finally:
         _wanted.pop()
-        while _connections:
+        end_connections()
+        while _connections and not _wanted:  # of threads that have ended
             _connections.popitem()[1].close()
 
 

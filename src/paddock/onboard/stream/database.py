@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import array
 import errno
+import fcntl
 import os
 import resource
 import shutil
+import signal
 import socket
 import sqlite3
 import stat
@@ -14,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from paddock.onboard.files import FILE, open_quietly, opened
+from paddock.onboard.files import FILE, FOLDER, open_quietly, opened
 from paddock.onboard.program.frozen import frozen
 from paddock.onboard.program.refusal import Refusal
 from paddock.onboard.state.child import as_agent
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
     from paddock.onboard.program.serve import Payload
 
 SQLITE = b"SQLite format 3\0"
+_COPIES = ".copy-"  # begins the names of folders with copies
 ROOM = 64 << 20  # bytes that stay free beside the copy of a database
+COPY_SECONDS = 300
+SLOWEST = 4 << 20  # bytes of a database that are copied in a second
 
 
 class CannotCopy(Exception):
@@ -74,8 +79,15 @@ def copied_database(order: DatabaseOrder, found: os.stat_result) -> tuple[int, i
         finally:
             os._exit(status)
     there.close()
-    with closing(here):
-        said, passed, _, _ = here.recvmsg(600, socket.CMSG_LEN(4))
+    seconds = COPY_SECONDS + found.st_size / SLOWEST
+    try:
+        with closing(here):
+            here.settimeout(seconds)
+            said, passed, _, _ = here.recvmsg(600, socket.CMSG_LEN(4))
+    except TimeoutError:
+        raise CannotCopy(f"its copy was not ready after {seconds:.0f} s") from None
+    finally:
+        os.kill(child, signal.SIGKILL)  # it has ended, or the agent, whose rights it has, has stopped it
         os.waitpid(child, 0)
     files = array.array("i")
     for _, _, data in passed:
@@ -158,22 +170,39 @@ def copied_files(folder: int, name: str, into: str, found: os.stat_result) -> st
 
 @contextmanager
 def staged(folder: str, uid: int, gid: int) -> Iterator[str]:
-    """Create a temporary folder for the copy of a database, and remove it when the block ends."""
+    """Create a temporary folder for the copy of a database, and remove it when the block ends.
+
+    It is locked meanwhile. Without a lock, it was left by a run that was killed.
+    """
     try:
-        made = tempfile.mkdtemp(prefix=".copy-", dir=folder)
+        made = tempfile.mkdtemp(prefix=_COPIES, dir=folder)
     except OSError as error:
         raise CannotCopy(f"a copy cannot be made: {error.strerror}") from None
     try:
-        if os.geteuid() == 0:
-            os.chown(made, uid, gid)
-        yield made
-    finally:
         with opened(made) as inside:
-            for name in os.listdir(inside):
-                with suppress(OSError):
-                    os.unlink(name, dir_fd=inside)
-        with suppress(OSError):
-            os.rmdir(made)
+            fcntl.flock(inside, fcntl.LOCK_EX)
+            if os.geteuid() == 0:
+                os.fchown(inside, uid, gid)
+            yield made
+    finally:
+        _remove(made)
+
+
+def remove_left(folder: str) -> None:
+    """Remove the copies that killed runs have left."""
+    for name in os.listdir(folder):
+        if name.startswith(_COPIES):
+            with suppress(OSError), opened(f"{folder}/{name}", FOLDER) as inside:
+                fcntl.flock(inside, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(f"{folder}/{name}")
+
+
+def _remove(folder: str) -> None:
+    with suppress(OSError), opened(folder, FOLDER) as inside:
+        for name in os.listdir(inside):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=inside)
+        os.rmdir(folder)
 
 
 SECONDS = 10

@@ -18,6 +18,7 @@ import io
 import json
 import os
 import pwd
+import signal
 import stat
 import sys
 import tarfile
@@ -34,6 +35,7 @@ from paddock.onboard.stream.database import (
     copied_database,
     copied_files,
     is_database,
+    remove_left,
     staged,
 )
 from paddock.onboard.stream.files import Exactly, Pieces, data_pieces
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 
     from paddock.onboard.program.serve import Payload
 
+SECONDS = 6 * 3600  # for a state: the agent decides how large it is
 BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are part of its copy
 
 
@@ -91,6 +94,7 @@ class Sender:
 
     def send(self) -> None:
         """Send all files, those that changed meanwhile again, and the manifest."""
+        remove_left(self.staging)
         with opened(self.home) as home:
             found = os.fstat(home)
             self.device, self.user = found.st_dev, self.owner or user_name(found.st_uid)
@@ -374,4 +378,13 @@ class SendState:
     streams = True
 
     def perform(self, _: Payload) -> None:
-        Sender(self.order, io.FileIO(output().fileno(), "w", closefd=False)).send()
+        signal.signal(signal.SIGALRM, _too_long)
+        signal.alarm(SECONDS)
+        try:
+            Sender(self.order, io.FileIO(output().fileno(), "w", closefd=False)).send()
+        finally:
+            signal.alarm(0)
+
+
+def _too_long(*_: object) -> None:
+    raise Refusal(f"the state could not be sent within {SECONDS // 3600} hours", FAILED)
