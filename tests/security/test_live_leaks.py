@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from levels import slow_proof
 from live.images import base_root
 from live.manual import api_client
 from live.node import Node
+from live.node_root import root
 from security.canaries import Canaries
 from security.channels import PERSON, Archives, Channel, Disks, Files, Grep, Options, Processes, Told, table, watched
 from security.sources import FILES, NOTIFY, OWN, SECRETS, write_sources
@@ -157,8 +159,8 @@ def _entitled(path: str) -> frozenset[str]:
 
 
 @pytest.fixture
-def node(live_node: Node) -> Node:
-    return live_node
+def node(live_node: Node) -> Iterator[Node]:
+    yield from with_own_token(live_node)
 
 
 @pytest.fixture
@@ -167,6 +169,15 @@ def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: Node) -> Can
     found = write_sources(tmp_path / "work", tmp_path / "bin", monkeypatch, os.environ["PATH"])
     found.values["token"] = node.stage.environment["PVE_TOKEN"].partition("=")[2]
     return found
+
+
+def with_own_token(node: Node) -> Iterator[Node]:
+    """Nodes of other tests have the same prepared token, and programs that run for these tests are looked at too."""
+    user = node.stage.environment["PVE_TOKEN"].partition("!")[0]
+    made = root(node, "pveum", "user", "token", "add", user, "leaks", "--privsep", "0", "--output-format", "json")
+    assert made.returncode == 0, made.stderr
+    yield node.with_environment(PVE_TOKEN=f"{user}!leaks={json.loads(made.stdout)['value']}")
+    assert root(node, "pveum", "user", "token", "remove", user, "leaks").returncode == 0
 
 
 def hermes(node: Node, folder: Path, canaries: Canaries) -> dict[str, Any]:
