@@ -83,7 +83,7 @@ HOSTILE = {
     "a pipe": stream(special("state/a", tarfile.FIFOTYPE)),
     "no manifest": stream(put("state/a", b"x"), manifest=None),
     "a manifest that is not one": stream(put("state/a", b"x"), manifest=[1]),
-    "another format": stream(manifest={"format": 2, "entries": []}),
+    "another format": stream(manifest={"format": 3, "entries": []}),
     "a file that the manifest has and the stream has not": stream(manifest=(entry("a", content=b"x"),)),
     "a file with another content": stream(put("state/a", b"y"), manifest=(entry("a", content=b"x"),)),
     "a folder that the manifest does not name": stream(special("state/a", tarfile.DIRTYPE)),

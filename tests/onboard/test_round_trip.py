@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import sqlite3
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,8 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import DATA
 from onboard.streams import LIMIT, Refused, receive_here, received, sent, sent_here
 from paddock.onboard.stream import reading
+from paddock.onboard.stream import send as sending
+from paddock.onboard.stream.layout import BadStream
+from paddock.onboard.stream.reading import check
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=40).filter(
     lambda name: name not in (".", "..") and len(name.encode()) < 200
@@ -270,3 +276,67 @@ def test_headers_have_no_long_runs_of_zeros_and_every_tar_reads_them(home: Path,
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert (tmp_path / "unpacked/state/a link").read_text() == "in a deep folder"
+
+
+def test_a_file_that_is_almost_only_a_hole_takes_no_time(home: Path, tmp_path: Path) -> None:
+    """An agent makes such a file in no time. To hash its zeros took hours."""
+    for name, end in (("huge", 16 << 40), ("tail", 4 << 40)):
+        with (home / name).open("wb") as file:
+            file.write(b"begin")
+            file.truncate(end - (1 << 20))
+    with (home / "tail").open("ab") as file:
+        file.write(b"end")
+    began = time.monotonic()
+    stream = sent(home)
+    received(stream, tmp_path / "back")
+    assert time.monotonic() - began < 10
+    for name in ("huge", "tail"):
+        before, after = (home / name).stat(), (tmp_path / "back" / name).stat()
+        assert (after.st_size, after.st_blocks < 64) == (before.st_size, True)
+    with (tmp_path / "back/tail").open("rb") as file:
+        file.seek(-3, os.SEEK_END)
+        assert file.read() == b"end"
+    manifest = check(io.BytesIO(stream), LIMIT)
+    assert manifest["format"] == 2
+    assert [entry["holes"] for entry in manifest["entries"]] == [True, True]
+
+
+def test_without_holes_a_stream_has_the_format_that_earlier_versions_read(home: Path) -> None:
+    (home / "a").write_text("a")
+    assert check(io.BytesIO(sent(home)), LIMIT)["format"] == 1
+
+
+def test_a_stream_of_an_earlier_version_with_holes_is_restored(tmp_path: Path) -> None:
+    """Its hashes are those of the whole content."""
+    stream = gzip.decompress((DATA / "streams/v1-with-holes.tar.gz").read_bytes())
+    assert check(io.BytesIO(stream), LIMIT)["format"] == 1
+    received(stream, tmp_path / "back")
+    assert (tmp_path / "back/memory/facts").read_text() == "the gate code is 7421\n"
+    content = (tmp_path / "back/map").read_bytes()
+    assert content == (b"begin" * 100).ljust(3 << 20, b"\0") + (b"middle" * 100).ljust(2 << 20, b"\0")
+
+
+def test_pieces_between_holes_that_were_changed_are_noticed(home: Path, tmp_path: Path) -> None:
+    with (home / "map").open("wb") as file:
+        file.write(b"begin" * 1000)
+        file.truncate(1 << 30)
+    stream = sent(home)
+    for before, after in ((b"beginbegin", b"beginBegin"), (b"2\n0\n8192\n", b"2\n0\n4096\n")):
+        assert before in stream
+        with pytest.raises(BadStream):
+            check(io.BytesIO(stream.replace(before, after, 1)), LIMIT)
+
+
+def test_a_file_of_too_many_pieces_is_left_out_if_its_holes_are_large(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "MOST_PIECES", 3)
+    for name, size in (("small", 1 << 20), ("large", 2 << 30)):
+        with (home / name).open("wb") as file:
+            file.truncate(size)
+            for at in range(0, 1 << 20, 1 << 17):
+                file.seek(at)
+                file.write(b"x")
+    manifest = check(io.BytesIO(sent_here(home)), LIMIT)
+    assert [entry["path"] for entry in manifest["entries"]] == ["small"]
+    assert manifest["left_out"] == [{"path": "large", "why": "it has too many holes"}]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 FORMAT = 1
+FORMAT_WITH_HOLES = 2  # of a stream with files whose holes are not hashed
+HOLES = "PADDOCK.holes"  # says so in the header of such a file
 PREFIX = "state/"
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20
@@ -109,6 +112,12 @@ def _dense_header(header: bytes) -> bytes:
     return bytes(filled)
 
 
+def listed_pieces(pieces: Sequence[tuple[int, int]]) -> bytes:
+    """Return the list with which the content of a file with holes begins, as GNU tar writes it."""
+    listed = f"{len(pieces)}\n" + "".join(f"{start}\n{length}\n" for start, length in pieces)
+    return listed.encode() + bytes(-len(listed) % _HEADER)
+
+
 def announcement(size: int) -> str:
     """Return what a sender says first: about how long the stream will be."""
     return f"about {size} bytes are to be sent"
@@ -145,13 +154,14 @@ def parse_manifest(data: bytes, entries_read: int = MOST_ENTRIES) -> Json:
     try:
         found: Json = json.loads(data, object_hook=sharing)
         version, entries = found["format"], found["entries"]
-        usable = version != FORMAT or all(_is_usable(entry) for entry in entries)
+        known_version = version in (FORMAT, FORMAT_WITH_HOLES) and type(version) is int
+        usable = not known_version or all(_is_usable(entry) for entry in entries)
     except (ValueError, KeyError, TypeError, RecursionError):
         usable = False
     if not usable:
         raise BadStream("its last entry is not a manifest")
-    if version != FORMAT:
-        raise BadStream(f"it has format {str(version)[:20]!r}; this Paddock reads format {FORMAT}")
+    if not known_version:
+        raise BadStream(f"it has format {str(version)[:20]!r}; this Paddock reads formats 1 and 2")
     if len({entry["path"] for entry in entries}) != len(entries):
         raise BadStream("its manifest names a file twice")
     for entry in entries:

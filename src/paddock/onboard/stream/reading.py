@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from paddock.onboard.stream.layout import (
     BLOCK,
     HEADERS,
+    HOLES,
     LONGEST_MANIFEST,
     MANIFEST,
     MOST_ENTRIES,
@@ -19,6 +20,7 @@ from paddock.onboard.stream.layout import (
     PREFIX,
     BadStream,
     Json,
+    listed_pieces,
     parse_manifest,
     parts_of,
     stays_inside,
@@ -27,7 +29,8 @@ from paddock.onboard.stream.layout import (
 _ZEROS = bytes(BLOCK)
 
 
-# What was read of an entry, in little memory: its type; the target of a link; size and hash of a file.
+# What was read of an entry, in little memory: its type; the target of a link; of a file its size, its hash, whether
+# its holes are not part of that, and how many bytes were read.
 _Found = tuple[Any, ...]
 _FOLDER: _Found = ("folder",)
 
@@ -130,23 +133,61 @@ class Reader:
             raise BadStream(f"{path!r} is neither a file, a folder nor a link")
         return path
 
-    def copy(self, path: str, header: tarfile.TarInfo, write: Callable[[bytes], object] | None = None) -> None:
-        """Read the content of a file, hash it, and pass it on."""
+    def copy(
+        self,
+        path: str,
+        header: tarfile.TarInfo,
+        write: Callable[[bytes], object] | None = None,
+        skip: Callable[[int], object] | None = None,
+    ) -> None:
+        """Read the content of a file, hash it, and pass it on. Holes go to ``skip``, or are zeros without it."""
+        pieces = _pieces(path, header)
+        size = header.size if pieces is None else sum(length for _, length in pieces)
         before = self._found.get(path, _FOLDER)
-        self._left -= header.size - (before[1] if before[0] == "file" else 0)
-        self._to_read -= header.size
+        self._left -= size - (before[-1] if before[0] == "file" else 0)
+        self._to_read -= size
         if min(self._left, self._to_read, header.size) < 0:
             raise BadStream(f"its files are larger than {self._limit} bytes together")
         hashed = hashlib.sha256()
-        size = 0
-        for data in self._blocks(header):
+        for data in self._blocks(header) if pieces is None else self._with_holes(header, pieces, hashed, write, skip):
             hashed.update(data)
-            size += len(data)
+            size -= len(data)
             if write is not None:
                 write(data)
-        if size != header.size:
+        if size:
             raise BadStream(f"{path!r} is truncated")
-        self._found[path] = ("file", size, hashed.digest())
+        taken = header.size if pieces is None else sum(length for _, length in pieces)
+        self._found[path] = ("file", header.size, hashed.digest(), pieces is not None, taken)
+
+    def _with_holes(
+        self,
+        header: tarfile.TarInfo,
+        pieces: Sequence[tuple[int, int]],
+        hashed: Any,
+        write: Callable[[bytes], object] | None,
+        skip: Callable[[int], object] | None,
+    ) -> Iterator[bytes]:
+        """Yield the pieces of a file, whose hash begins with their list, and pass on the holes between them."""
+        hashed.update(listed_pieces(pieces))
+        self._stream.allowance = header.size + HEADERS
+        with _damage_refused():
+            self._stream.seek(header.offset_data)
+        at = 0
+        for start, length in pieces:
+            if skip is not None:
+                skip(start - at)
+            elif write is not None:
+                for filled in range(0, start - at, BLOCK):
+                    write(_ZEROS[: min(BLOCK, start - at - filled)])
+            left = length
+            while left:
+                with _damage_refused():
+                    data = self._stream.read(min(left, BLOCK))
+                if not data:
+                    return
+                left -= len(data)
+                yield data
+            at = start + length
 
     def _blocks(self, header: tarfile.TarInfo) -> Iterator[bytes]:
         self._stream.allowance = header.size + HEADERS
@@ -175,7 +216,7 @@ class Reader:
             found = self._found.get(entry["path"])
             if found is None:
                 raise BadStream(f"{entry['path']!r} is missing")
-            if found != _according_to(entry):
+            if found[:4] != _according_to(entry):
                 raise BadStream(f"{entry['path']!r} is not what its manifest says")
         return self._manifest
 
@@ -192,8 +233,22 @@ class Reader:
 def _according_to(entry: Json) -> _Found:
     """Return what has to be read of an entry of the manifest."""
     if entry["type"] == "file":
-        return ("file", entry["size"], bytes.fromhex(entry["sha256"]))
+        return ("file", entry["size"], bytes.fromhex(entry["sha256"]), entry.get("holes", False))
     return ("link", entry["target"]) if entry["type"] == "link" else _FOLDER
+
+
+def _pieces(path: str, header: tarfile.TarInfo) -> Sequence[tuple[int, int]] | None:
+    """Return the pieces of a file whose holes are not hashed; None of another file."""
+    if header.pax_headers.get(HOLES) is None:
+        return None
+    pieces, at = getattr(header, "sparse", None) or [], 0
+    for start, length in pieces:
+        if start < at or length < 0:
+            raise BadStream(f"the pieces of {path!r} are not in order")
+        at = start + length
+    if at != header.size:
+        raise BadStream(f"the pieces of {path!r} do not end with it")
+    return pieces
 
 
 @contextmanager

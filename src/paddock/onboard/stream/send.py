@@ -44,6 +44,8 @@ from paddock.onboard.stream.layout import (
     DEEPEST,
     FILLER,
     FORMAT,
+    FORMAT_WITH_HOLES,
+    HOLES,
     LONGEST_REPORTED,
     MANIFEST,
     MOST_ENTRIES,
@@ -53,6 +55,7 @@ from paddock.onboard.stream.layout import (
     Json,
     announcement,
     dense,
+    listed_pieces,
     matcher,
     stays_inside,
 )
@@ -64,6 +67,8 @@ if TYPE_CHECKING:
     from paddock.onboard.program.serve import Payload
 
 SECONDS = 6 * 3600  # for a state: the agent decides how large it is
+MOST_PIECES = 10_000  # between the holes of a file
+MOST_FILLED = 1 << 30  # bytes of holes that are sent as zeros
 BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are part of its copy
 
 
@@ -83,6 +88,7 @@ class Sender:
         self.prefix = f"{self.under}/" if self.under else ""
         self.owner = order.get("owner")
         self.stopped = order.get("stopped", False)
+        self.format = FORMAT
         self.entries: dict[str, Json] = {}
         self.left_out: list[Json] = []
         self.as_files: list[Json] = []
@@ -223,28 +229,32 @@ class Sender:
         source = Exactly(file, before.st_size)
         header = self._header(path, before, tarfile.REGTYPE)
         pieces = data_pieces(file.fileno(), before.st_size)
+        holes: Json = {}
+        if pieces and len(pieces) > MOST_PIECES:
+            if before.st_size - before.st_blocks * 512 > MOST_FILLED:
+                self._leave_out(path, "it has too many holes")
+                return True
+            pieces = None
         if pieces is None:
             header.size = before.st_size
             self._put(header, source)
         else:
             self._sparse(header, source, pieces, before.st_size)
+            holes = {"holes": True}
+            self.format = FORMAT_WITH_HOLES
         after = os.fstat(file.fileno())
-        self._note(path, before, "file", size=before.st_size, sha256=source.digest())
+        self._note(path, before, "file", size=before.st_size, sha256=source.digest(), **holes)
         same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
         grew = self.growing.fullmatch(path) is not None and after.st_size >= before.st_size
         return not source.short and (same or grew)
 
     def _sparse(self, header: tarfile.TarInfo, source: Exactly, pieces: list[tuple[int, int]], size: int) -> None:
         """Send a file with holes in the format of GNU tar: a list of its pieces, then the pieces."""
-        # An empty piece at the end says how long the file is.
-        listed = f"{len(pieces) + 1}\n" + "".join(f"{start}\n{length}\n" for start, length in [*pieces, (size, 0)])
-        listed += "\0" * (-len(listed) % tarfile.BLOCKSIZE)
+        listed = listed_pieces([*pieces, (size, 0)])  # an empty piece at the end says how long the file is
         header.size = len(listed) + sum(length for _, length in pieces)
         sparse = {"major": "1", "minor": "0", "name": header.name, "realsize": str(size)}
-        header.pax_headers = {f"GNU.sparse.{key}": value for key, value in sparse.items()}
-        reader = Pieces(listed.encode(), source, pieces)
-        self._put(header, reader)
-        reader.finish(size)
+        header.pax_headers = {**{f"GNU.sparse.{key}": value for key, value in sparse.items()}, HOLES: "not hashed"}
+        self._put(header, Pieces(listed, source, pieces))
 
     def _database_in(self, home: int, path: str) -> None:
         """Send the folders of a database and a copy of it. If that fails, it is sent later, as a file."""
@@ -334,7 +344,7 @@ class Sender:
 
     def _manifest(self) -> None:
         manifest = {
-            "format": FORMAT,
+            "format": self.format,
             **self.about,
             "user": self.user,
             "from": os.uname().nodename,
