@@ -20,6 +20,8 @@ from paddock.file.agent_id import AgentId
 from paddock.file.secrets.sources import Source
 from paddock.kinds.service import ServiceSpec
 from paddock.kinds.workload import Keep, Process, SecretFile, StateFile, Workload
+from paddock.onboard.configure import received_verified
+from paddock.onboard.state.home import Home
 from paddock.plan.agent import AgentSeen
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.process.runtime import ForegroundProcess
@@ -327,6 +329,18 @@ def test_a_seeded_secret_file_is_written_once_and_kept_nowhere_else(lab: Lab) ->
     etc = Path(RUNTIME.paths.etc).parent
     assert list((etc / "secret-files").iterdir()) == []
     assert not [path for path in etc.rglob("*") if path.is_file() and "token" in path.read_text()]
+
+
+def test_going_back_does_not_need_a_secret_file_that_was_written_once(lab: Lab) -> None:
+    lab.apply(secret(overwrite=False), **{"0": "first"})
+    etc = Path(RUNTIME.paths.etc).parent
+    bundle = (etc / "current").readlink()
+    (etc / "answered").write_text(f"{bundle}\n")
+    assert lab.agent("echo refreshed > .hermes/auth.json").returncode == 0
+    found = received_verified(RUNTIME.deployed, "")
+    with found as going_back:
+        Home(str(etc), going_back.bundle, f"{going_back.folder}/secret-files").write()
+    assert text(lab, ".hermes/auth.json") == "refreshed\n"
 
 
 def test_a_secret_file_with_overwrite_is_written_by_every_apply(lab: Lab) -> None:

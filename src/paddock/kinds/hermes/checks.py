@@ -12,9 +12,10 @@ from paddock.kinds.checks import Attempt, Check, Databases, LogLines, ReadFile
 from paddock.kinds.hermes import connectors, managed, model_server
 from paddock.kinds.hermes.mcp import enabled, servers
 from paddock.kinds.hermes.platforms import PLATFORMS
-from paddock.kinds.hermes.spec import HOME, HermesSpec, MatrixSpec, NtfySpec, section
+from paddock.kinds.hermes.spec import DASHBOARD_LOGIN, HOME, HermesSpec, MatrixSpec, NtfySpec, section
 from paddock.kinds.workload import Answer, Paths, Request, Verdict
 
+_REDIRECTS: Final = (302, 303, 307)
 _LONGEST: Final = 300  # characters about one connector, which the agent wrote
 
 
@@ -112,10 +113,10 @@ def _default_profile(found: Any) -> Verdict:
     return Verdict(False, f"{one_line(name, 80)}: at its next start Hermes uses another home, with another memory")
 
 
-def dashboard(name: str, url: str) -> Iterator[Check]:
-    """Yield checks that the web page answers, and that it reports a running agent."""
+def dashboard(name: str, url: str, *, login: bool) -> Iterator[Check]:
+    """Yield checks that the web page answers, or sends to a login, and that it reports a running agent."""
     logs = f"`paddock logs {name}` tells why"
-    yield Check("dashboard", Request("GET", f"{url}/", seconds=5), _page, logs, settles=True)
+    yield Check("dashboard", Request("GET", f"{url}/", seconds=5), _login if login else _page, logs, settles=True)
     status = Request("GET", f"{url}/api/status", seconds=5)
     yield Check("dashboard.status", status, _status, logs, needs="dashboard", settles=True)
 
@@ -123,6 +124,11 @@ def dashboard(name: str, url: str) -> Iterator[Check]:
 def _page(answer: Answer) -> Verdict:
     page = answer.status == 200 and "<html" in str(answer.body).lower()
     return Verdict(page, "the web page answers" if page else f"/ answered {answer.status} without a web page")
+
+
+def _login(answer: Answer) -> Verdict:
+    asks = answer.status in _REDIRECTS
+    return Verdict(True, "the web page asks for a login") if asks else _page(answer)
 
 
 def _status(answer: Answer) -> Verdict:
@@ -383,6 +389,7 @@ def _tools(number: int, names: Sequence[str]) -> Verdict:
 def every_check(agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
     """Return all checks of an agent."""
     hermes_home = f"{paths.home}/{HOME}"
+    login = agent.secrets.keys() >= set(DASHBOARD_LOGIN)
     if agent.image_brings_code:
         locked = managed.state_files(agent.managed, hermes_home, connectors.names(agent))
         managed_by_us = [
@@ -400,7 +407,7 @@ def every_check(agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         *model(agent),
         databases(name, hermes_home),
         *managed_by_us,
-        *(dashboard(name, agent.url("dashboard")) if agent.dashboard.enabled else ()),
+        *(dashboard(name, agent.url("dashboard"), login=login) if agent.dashboard.enabled else ()),
     )
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from paddock.file.kinds import FileView, Mistake
 from paddock.file.models.agent import RuntimeName
 from paddock.kinds.hermes import connectors, documents, mcp, settings, versions
-from paddock.kinds.hermes.spec import HermesSpec, Managed, Skills
+from paddock.kinds.hermes.spec import DASHBOARD_LOGIN, HermesSpec, Managed, Skills
 
 # The secrets that the dashboard needs when other machines can reach it.
-_DASHBOARD_LOGIN: Final = ("HERMES_DASHBOARD_BASIC_AUTH_USERNAME", "HERMES_DASHBOARD_BASIC_AUTH_PASSWORD")
 
 
 def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
@@ -46,7 +44,7 @@ def _version(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
-    lacking = [secret for secret in _DASHBOARD_LOGIN if secret not in agent.secrets]
+    lacking = [secret for secret in DASHBOARD_LOGIN if secret not in agent.secrets]
     if agent.dashboard.enabled and "dashboard" in agent.expose and lacking and not agent.environment_files:
         yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
 

@@ -300,6 +300,7 @@ class McpServerSpec(Model):
 
 
 HOME: Final = ".hermes"  # Hermes' own folder in the agent's home
+DASHBOARD_LOGIN: Final = ("HERMES_DASHBOARD_BASIC_AUTH_USERNAME", "HERMES_DASHBOARD_BASIC_AUTH_PASSWORD")
 API_KEY: Final = "API_SERVER_KEY"  # the variable with the key of its API server
 
 

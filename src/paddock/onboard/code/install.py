@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 
 from paddock.onboard.agent import Agent, settings
 from paddock.onboard.files import link, locked, make_folder, names, remove_tree, write
@@ -138,7 +139,8 @@ def prove(program: str, python: str, proof: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory() as home:  # an import must not write to the person's home
         argv = [program, "-B", *proof]
         if is_root():
-            os.chown(home, _NOBODY, _NOBODY)
+            with suppress(OSError):  # a container without root may not have this user: the next check finds out
+                os.chown(home, _NOBODY, _NOBODY)
             as_nobody = [python, "-I", "-S", "-c", _AS_NOBODY]
             reached = run([*as_nobody, program]).code
             if reached == 0:

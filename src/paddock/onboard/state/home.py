@@ -182,6 +182,8 @@ class Home:
             if each.verb == "plant" and each.path not in new
         ]
         for each in self.entries:
+            if each.verb == "secret-seed" and not os.path.exists(f"{self.secret_files}/{each.source}"):
+                continue  # it was written once, and is the agent's since then
             if each.verb not in ("hold", "lock"):
                 secret = each.verb.startswith("secret-")
                 folder = self.secret_files if secret else f"{self.bundle}/state"
