@@ -424,7 +424,7 @@ class Source(io.RawIOBase):
     def readline(self, size=-1):
         return b"\\0" + json.dumps({"say": {"id": 0, "line": "x" * 100_000}}).encode() + b"\\n"
 paths = Paths(*["/x"] * len(Paths.__dataclass_fields__))
-runtime = types.SimpleNamespace(paths=paths, inside=paths, owners=[0], formers=[])
+runtime = types.SimpleNamespace(paths=paths, inside=paths, owners=["root"], formers=[])
 pipes = Pipes(io.BytesIO(), Source(), lambda: "", lambda: None)
 found = channel.Channel(pipes, runtime, "the machine")
 parts = found.stream(Request("GET", "http://127.0.0.1/", None, body=None, seconds=1))

@@ -185,8 +185,8 @@ def steps(systemd: Systemd, docker: Engine) -> Iterator[Request | Sequence[str]]
     yield HoldLease(agent.state)
     order: dict[str, object] = {"home": systemd.paths.home, "staging": agent.state, "about": {}, "rebuilt": []}
     yield SendState({**order, "databases": ["**/*.db"], "growing": [], "examine": True})
-    yield CountMessages(f"{systemd.paths.home}/state.db", "SELECT count(*) + ? FROM x", 0, [ATTACKER, ATTACKER])
-    yield CheckDatabases(systemd.paths.home, ["**/*.db"], [], [ATTACKER, ATTACKER])
+    yield CountMessages(f"{systemd.paths.home}/state.db", "SELECT count(*) + ? FROM x", 0, "mallory")
+    yield CheckDatabases(systemd.paths.home, ["**/*.db"], [], "mallory")
     yield ExpectNew(agent.state, 0)
     for part in ("settle", "whole"):
         yield Restore(agent.state, part)

@@ -14,10 +14,12 @@ from collections.abc import Iterator
 import pytest
 from ruamel.yaml import YAML
 
+from live.engine_host import Host, host, machine, web
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
 from live.test_lease import by_ssh
 
+__all__ = ["host", "machine", "web"]
 pytestmark = pytest.mark.live
 
 VMID = 261
@@ -187,3 +189,31 @@ def test_what_has_left_is_reported_and_ends_with_the_lease(node: Node, shared: s
     strangers = node.shell(shared, THEIRS)
     node.shell(shared, LEAVE_STRANGERS)
     assert [line.split()[-1] for line in strangers.splitlines()] == ["3600", "3601"]
+
+
+def test_an_agent_in_docker_leaves_nothing_and_ends_no_other_container(web: Host) -> None:
+    image = web.images()[0]
+    stranger = f"docker run --detach --network none --user {UID} --name stranger --entrypoint sleep {image} 3600"
+    web.root(stranger)
+    try:
+        assert web.inside("id -u") == str(UID)
+        assert "✓ isolation.outside" in web.paddock("verify").stdout
+        web.root(LEFT.replace(HOME, "/var/lib/paddock/web/home"))
+        assert "✗ isolation.outside" in web.paddock("verify", fails=True).stdout
+        web.paddock("down")
+        assert web.root(f"ps -o args= -u {UID}") == "sleep 3600"
+    finally:
+        web.root("docker rm --force stranger")
+
+
+def test_an_agent_does_not_get_the_number_of_a_strangers_container(web: Host) -> None:
+    web.root(f"docker tag {web.images()[0]} of-somebody:1")  # `down` removes the image with the name of Paddock
+    web.paddock("down")
+    web.root(f"docker run --detach --network none --user {UID} --name stranger --entrypoint sleep of-somebody:1 3600")
+    try:
+        refused = web.paddock("up", fails=True).stderr
+        assert f"uid {UID}, of web, is in use on its machine: sleep in " in refused
+        assert "user: {name: web, uid: 12001}" in refused
+    finally:
+        web.root("docker rm --force stranger")
+    web.up()

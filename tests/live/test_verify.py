@@ -34,9 +34,9 @@ LINES = {
     *("machine", "state.owner", "state.mounted", "state.private", "state.writable", "lease", "ports"),
     "process.gateway",
     *("health", "answer", "gateway", "connectors", "model", "model.offered", "managed", "databases", "listening"),
-    *("listening.machine", "egress.closed", "egress.kernel"),
+    *("listening.machine", "egress.closed"),
     *(f"isolation.{way}" for way in ("user", "capabilities", "privileges", "system_calls", "proc", "sys", "apparmor")),
-    "isolation.login",
+    *("isolation.login", "isolation.outside"),
     *("secrets.machine", "secrets.notes", "secrets.journal", "files.configuration", "files.code", "ports"),
 }
 

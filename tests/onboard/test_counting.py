@@ -25,7 +25,7 @@ def one_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def count(path: Path, since: int = 0) -> Any:
-    return performed(CountMessages(str(path), QUERY, since, None))
+    return performed(CountMessages(str(path), QUERY, since, ""))
 
 
 def made(folder: Path, *statements: str) -> Path:

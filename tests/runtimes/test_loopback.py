@@ -184,7 +184,13 @@ def with_key(url: str, folder: Path, **more: Any) -> Any:
 def keyed(url: str, folder: Path) -> dict[str, Any]:
     """Return a question with a key, about an agent that listens as its user."""
     question: dict[str, Any] = {"method": "GET", "url": url, "headers": {}, "body": None, "seconds": 5, "patience": 0}
-    return {**question, "login": False, "bearer": "KEY", "env_files": [str(folder / "secrets.env")], "owners": [AGENT]}
+    return {
+        **question,
+        "login": False,
+        "bearer": "KEY",
+        "env_files": [str(folder / "secrets.env")],
+        "owners": [str(AGENT)],
+    }
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to listen as another user")

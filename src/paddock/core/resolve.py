@@ -80,10 +80,9 @@ class Located(Deployment):
         return self.code[1].distribution.name.replace("-", "_") if self.code else ""
 
     @property
-    def account(self) -> list[int] | None:
-        """The uid and gid of its account; None if it has the rights of the account that supervises it."""
-        user = self.spec.user
-        return [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in self.runtime.confines else None
+    def account(self) -> str:
+        """The name of its account; empty if it has the rights of the account that supervises it."""
+        return self.spec.user.name if Isolation.ACCOUNT in self.runtime.confines else ""
 
     @property
     def limits_units(self) -> bool:

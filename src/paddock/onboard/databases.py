@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 from paddock.onboard.program.frozen import encoded, frozen
-from paddock.onboard.state.child import as_agent
+from paddock.onboard.state.child import as_agent, ids_of
 from paddock.onboard.stream.layout import matcher
 
 TYPE_CHECKING = False
@@ -32,11 +32,10 @@ class CheckDatabases:
     home: str
     databases: list[str]  # patterns
     rebuilt: list[str]  # patterns of those that do not count
-    account: list[int] | None  # uid and gid, if the agent has an account of its own
+    account: str  # empty if the agent has the rights of the account that supervises it
 
     def perform(self, _: Payload) -> Any:
-        owner = (self.account[0], self.account[1]) if self.account else None
-        return as_agent(owner, self._look, seconds=SECONDS)
+        return as_agent(ids_of(self.account), self._look, seconds=SECONDS)
 
     def _look(self) -> dict[str, object]:
         wanted, unwanted = matcher(self.databases), matcher(self.rebuilt)

@@ -9,6 +9,7 @@ import time
 from paddock.onboard.loopback import connect, request
 from paddock.onboard.program.frozen import frozen
 from paddock.onboard.program.refusal import FAILED, Refusal
+from paddock.onboard.state.child import ids_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def ask(question: dict[str, Any]) -> dict[str, Any]:
 
 def owners(question: dict[str, Any]) -> list[int]:
     """Return the users who may get the agent's key: those of the agent, and the one who asks."""
-    return [*question["owners"], os.geteuid()]
+    found = [ids_of(account) for account in question["owners"]]
+    return [*(each[0] for each in found if each), os.geteuid()]
 
 
 def secret(name: str, files: list[str]) -> str:

@@ -62,8 +62,8 @@ class Runtime(Protocol):
         return self.paths
 
     @property
-    def owners(self) -> Sequence[int]:
-        """The uids of the agent's listening sockets; none if it runs as the account that supervises it."""
+    def owners(self) -> Sequence[str]:
+        """The accounts of the agent's listening sockets; none if it runs as the account that supervises it."""
 
     @property
     def container(self) -> AgentContainer | None:

@@ -33,6 +33,19 @@ def libc() -> Any:
     return ctypes.CDLL(None)
 
 
+def ids_of(account: str) -> tuple[int, int] | None:
+    """Return uid and gid of an account of this machine, given by its name or number; None without an account."""
+    import pwd
+
+    try:
+        found = pwd.getpwnam(account) if account else None
+    except KeyError:
+        if account.isdecimal():
+            return int(account), int(account)
+        raise Refusal(f"there is no account {account} on this machine", FAILED) from None
+    return (found.pw_uid, found.pw_gid) if found else None
+
+
 def as_agent(owner: tuple[int, int] | None, work: Callable[[], Any], *given: int, seconds: float = SECONDS) -> Any:
     """Return what a function returns in a child with these ids, as JSON can express it. None keeps the own ids.
 

@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from paddock.onboard.files import FILE, FOLDER, open_quietly, opened
 from paddock.onboard.program.frozen import frozen
 from paddock.onboard.program.refusal import Refusal
-from paddock.onboard.state.child import as_agent
+from paddock.onboard.state.child import as_agent, ids_of
 from paddock.onboard.stream.layout import BLOCK
 
 TYPE_CHECKING = False
@@ -216,12 +216,11 @@ class CountMessages:
     database: str
     query: str  # with one value, the time since which is counted
     since: int
-    account: list[int] | None  # uid and gid, if the agent has an account of its own
+    account: str  # empty if the agent has the rights of the account that supervises it
 
     def perform(self, _: Payload) -> int | None:
-        owner = (self.account[0], self.account[1]) if self.account else None
         try:
-            return int(as_agent(owner, self._count, seconds=2 * SECONDS))
+            return int(as_agent(ids_of(self.account), self._count, seconds=2 * SECONDS))
         except (Refusal, TypeError):
             return None
 

@@ -56,7 +56,7 @@ class Engine(Runtime):
         return self.container.inside
 
     @property
-    def owners(self) -> Sequence[int]:
+    def owners(self) -> Sequence[str]:
         return self._units.owners
 
     @property

@@ -33,7 +33,7 @@ class ForegroundProcess(Runtime):
     manager = ""
     init = None
     confines: ClassVar[frozenset[Isolation]] = frozenset()
-    owners: ClassVar[Sequence[int]] = ()
+    owners: ClassVar[Sequence[str]] = ()
 
     @property
     def paths(self) -> Paths:

@@ -59,8 +59,8 @@ class Systemd(Runtime):
         )
 
     @property
-    def owners(self) -> Sequence[int]:
-        return [] if self.home else [self.spec.user.uid]
+    def owners(self) -> Sequence[str]:
+        return [] if self.home else [self.spec.user.name]
 
     @property
     def path(self) -> str:
