@@ -31,6 +31,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 EXAMPLE: Final = ROOT / "examples" / "pet-and-cattle.yaml"
 CHECK_LIMIT: Final = 1.5  # CPU time of `check`, as a multiple of that of the libraries
 UP_LIMIT: Final = 0.8  # seconds of an `up` with nothing to do, on a machine that does nothing else
+UP_ABOVE_PLAN: Final = 0.05  # seconds
+STATUS_LIMIT: Final = 0.6  # seconds
 QUIET: Final = 0.5  # the load up to which a machine counts as such
 VERBS: Final = ("up", "plan", "status")
 
@@ -83,7 +85,10 @@ def main(argv: Sequence[str]) -> int:
     load = os.getloadavg()[0]
     if found:
         rows += found
-        aims.append(Aim("seconds of an up with nothing to do", found[0].wall, UP_LIMIT))
+        up, plan, status = (row.wall for row in found)
+        aims.append(Aim("seconds of an up with nothing to do", up, UP_LIMIT))
+        aims.append(Aim("seconds that it takes longer than a plan", up - plan, UP_ABOVE_PLAN))
+        aims.append(Aim("seconds of a status", status, STATUS_LIMIT))
     print(table(rows, aims, load))
     print(
         f"Against `{IMPORTS}`: check {check / imports:.2f}, the class of models alone {models / imports:.2f}; no limit."
