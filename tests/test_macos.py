@@ -62,7 +62,7 @@ MORE: Final = (
 # Tests that use /proc themselves, and tests of `pct`, which runs on a node.
 NOT_THERE: Final = (
     "not cache_that_cannot_be_written and not pct and not open_connection and not has_ended and not run_is_killed"
-    " and not connection_that_was_begun and not have_no_connection"
+    " and not connection_that_was_begun and not have_no_connection and not connection_over_ssh"
 )
 
 
