@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -32,7 +34,15 @@ def main(file: Path, verb: str, times: int) -> None:
         opened = looking([file], None) if verb == "plan" else changing(verb, [file], None)
         with opened as [agent]:
             VERBS[verb](agent)
-        print(json.dumps(asdict(Sample.of("self"))), flush=True)
+        print(json.dumps(asdict(settled())), flush=True)
+
+
+def settled() -> Sample:
+    """Return what this process uses. The kernel counts a thread for a moment after Python has joined it."""
+    end = time.monotonic() + 1
+    while (sample := Sample.of("self")).threads > threading.active_count() and time.monotonic() < end:
+        time.sleep(0.01)
+    return sample
 
 
 if __name__ == "__main__":
