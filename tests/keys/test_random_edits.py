@@ -97,11 +97,11 @@ class Lab:
         return EditedWorld.begin(folder, self._monkeypatch, self._given, file)
 
     def from_nothing(self, file: Any) -> EditedWorld | None:
-        """Return a world in which this file was brought up; None if it lacks what another verb makes, as a lock."""
+        """Return a world in which this file was brought up; None if it lacks a lock or an approval of another verb."""
         world = self.begin(file)
         said = world.up()
         assert said is not None
-        if said.code == Exit.BAD_INPUT:
+        if said.code == Exit.BAD_INPUT or "`paddock approve`" in said.err:
             return None
         assert said.code == 0, f"a new agent does not come up: {said.err}"
         return world
