@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import Any, cast
 
 from paddock.base.process import Pipes, Result
@@ -28,9 +29,10 @@ def asked(stdin: bytes) -> tuple[str, Given]:
 
 
 def elsewhere(stdin: bytes, path: str, folder: str) -> bytes:
-    """Return an input of the program whose request is about a folder in place of a path."""
+    """Return an input of the program whose request is about a folder in place of a path, of the account that asks."""
+    moved = {path.encode(): folder.encode(), b'"account": "hermes"': b'"account": ""'}
     return b"".join(
-        _frame(kind, frame.replace(path.encode(), folder.encode()) if kind == b"R" else frame)
+        _frame(kind, reduce(lambda data, each: data.replace(*each), moved.items(), frame) if kind == b"R" else frame)
         for kind, frame in _frames(stdin)
     )
 

@@ -93,7 +93,7 @@ def test_a_run_of_roots_own_files_is_as_before(paddock: Paddock, agents: Agents)
     assert paddock("approve", "--yes").code == 0
     said = paddock("schedule", "run")
     assert (said.code, "has no state on its machine yet" in said.err) == (1, True), said
-    assert agents.run_by() == ["0", "0"]  # backup failed, and overdue
+    assert agents.run_by() == ["0"]  # backup failed
 
 
 def what_another_account_owns(agents: Agents) -> dict[str, Path]:
@@ -270,12 +270,12 @@ def test_a_schedule_from_before_approvals_goes_on_and_asks_for_what_is_new(
 
         Journal("schedule-run", [agents.file])
     assert paddock("schedule", "run").code == 1  # no state yet
-    assert agents.run_by() == ["0", "0"]
+    assert agents.run_by() == ["0"]
     agents.write(notify="[./tell, again]")
     said = paddock("schedule", "run")
     assert said.code == 4
     assert "notify.command: ./tell again" in said.err
-    assert agents.run_by() == ["0", "0"]
+    assert agents.run_by() == ["0"]
 
 
 def test_a_schedule_that_never_ran_needs_an_approval(

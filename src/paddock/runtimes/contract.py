@@ -151,7 +151,7 @@ def _common(workload: Workload) -> dict[str, str]:
 
 
 def common_variables(workload: Workload, machine_path: str) -> dict[str, str]:
-    """Return the environment of a program beside the processes: what they share, and the first one's programs."""
+    """Return the environment of a program beside the processes: what they share, and the programs of the first."""
     return variables(replace(workload.processes[0], environment=_common(workload)), machine_path)
 
 
