@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from cases import DATA
 from onboard.streams import LIMIT, Refused, receive_here, received, sent, sent_here
+from paddock.backups import verified
 from paddock.onboard.stream import reading
 from paddock.onboard.stream import send as sending
 from paddock.onboard.stream.layout import BadStream
@@ -289,6 +290,7 @@ def test_a_file_that_is_almost_only_a_hole_takes_no_time(home: Path, tmp_path: P
     began = time.monotonic()
     stream = sent(home)
     received(stream, tmp_path / "back")
+    verified.check(io.BytesIO(stream))
     assert time.monotonic() - began < 10
     for name in ("huge", "tail"):
         before, after = (home / name).stat(), (tmp_path / "back" / name).stat()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import tarfile
 import threading
 from collections.abc import Callable
 from queue import Queue
@@ -12,7 +13,7 @@ from typing import IO, Any, Final, cast
 from paddock.backups.history import Taken
 from paddock.base.errors import PaddockError
 from paddock.onboard.stream import reading
-from paddock.onboard.stream.layout import BLOCK, BadStream, Json
+from paddock.onboard.stream.layout import BLOCK, HOLES, BadStream, Json
 
 UNLIMITED: Final = 1 << 62
 _WAITING: Final = 8  # blocks that were read and not verified yet
@@ -136,8 +137,13 @@ def check(
 
     If a manifest was ``signed``, it has to be the one with that SHA-256.
     """
+
+    def take(path: str, header: tarfile.TarInfo) -> Callable[[bytes], object] | None:
+        # As progress, the zeros of a large hole would take hours.
+        return None if HOLES in header.pax_headers else lambda data: progress(len(data))
+
     try:
-        manifest, found = reading.read_all(stream, limit, lambda path, header: lambda data: progress(len(data)))
+        manifest, found = reading.read_all(stream, limit, take)
     except BadStream as error:
         raise Incomplete(f"the backup is not complete: {error}") from None
     if signed not in (None, found):

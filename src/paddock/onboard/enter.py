@@ -58,6 +58,8 @@ def main() -> None:
         sys.exit(attach(start, terminal=True))
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+    except ConnectionError:  # the agent can end the process of the unit, whose account it has
+        sys.exit(f"paddock: {argv[0]} ended before it could be told how")
 
 
 class Entered:

@@ -71,7 +71,9 @@ def _process(pid: int, uid: int, owners: _Owners | None) -> Left | None:
             return None
         if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
             return None
-        parts = _text(f"/proc/{pid}/cgroup").rstrip("\n").rpartition(":")[2].split("/")
+        # Without a cgroup namespace, the cgroups of a machine that is a container begin with that container's name.
+        machine = _cgroup(1).removesuffix("/init.scope").removesuffix("/")
+        parts = _cgroup(pid).removeprefix(machine).split("/")
         if owners is None or not owners.have(parts):
             return Left(pid, str(uid), status, parts[-1])
     return None
@@ -124,6 +126,10 @@ def _send(process: Left, number: int) -> None:
                 signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)
+
+
+def _cgroup(pid: int) -> str:
+    return _text(f"/proc/{pid}/cgroup").rstrip("\n").rpartition(":")[2]
 
 
 def _text(path: str) -> str:
